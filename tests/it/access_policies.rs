@@ -55,7 +55,7 @@ async fn on_record(served: &Served, versions: impl Iterator<Item = &str>) {
 }
 
 #[tokio::test]
-async fn what_a_house_writes_holds_at_once_is_explained_and_stays_on_record() {
+async fn an_access_policy_of_the_operator_takes_effect_at_once_and_is_explained_and_audited() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("house.cedar");
     fs::write(&file, NO_FINANCE).unwrap();
@@ -116,7 +116,7 @@ async fn what_a_house_writes_holds_at_once_is_explained_and_stays_on_record() {
 }
 
 #[tokio::test]
-async fn a_file_that_does_not_hold_is_told_by_line_and_no_server_begins_with_it() {
+async fn an_invalid_policy_file_is_reported_by_line_and_stops_the_start_of_a_server() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("house.cedar");
     let path = file.to_str().unwrap();

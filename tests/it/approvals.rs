@@ -113,7 +113,7 @@ pub(crate) fn soon() -> String {
 
 /// Neither the requester through a delegate, nor a delegate of the requester.
 #[tokio::test]
-async fn nobody_decides_for_the_requester_over_http() {
+async fn a_delegate_of_the_requester_cannot_decide_over_http() {
     let (served, id, digest) = asked().await;
     let ada = served.user("ada", &["platform_ops"], None).await;
     let made =
@@ -180,7 +180,7 @@ async fn a_delegation_is_refused_with_the_field_and_the_remedy() {
 
 /// A pause delays the effect of a decision and reports the delay: no reminder is sent, and no further vote is accepted.
 #[tokio::test]
-async fn what_is_decided_while_paused_says_that_it_takes_effect_when_it_is_resumed() {
+async fn a_decision_during_a_pause_says_that_it_takes_effect_on_resume() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();
@@ -241,7 +241,7 @@ async fn a_group_gives_its_members_a_seat_while_they_are_members() {
 
 /// Policy's rules for an approval apply to it and are shown with it.
 #[tokio::test]
-async fn an_approval_is_held_by_the_procedure_that_policy_names() {
+async fn an_approval_follows_the_procedure_that_policy_names() {
     let (served, id, _) = asked().await;
     let shown = served.get(&format!("/v1/approvals/{id}")).await.body;
     let procedure = &shown["procedure"];
@@ -258,7 +258,7 @@ async fn an_approval_is_held_by_the_procedure_that_policy_names() {
 
 /// Break-glass needs a reason, is announced, and is reviewed by another person.
 #[tokio::test]
-async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
+async fn break_glass_is_reviewed_by_another_person() {
     let (served, id, digest) = asked().await;
     let bea = served.user("bea", &["breakglass"], None).await;
     let sam = served.user("sam", &["security"], None).await;
@@ -307,7 +307,7 @@ async fn whoever_breaks_the_glass_is_reviewed_by_somebody_else() {
 
 /// A rejection without a reason does not help the requester.
 #[tokio::test]
-async fn a_refusal_needs_a_reason() {
+async fn a_refusal_without_a_reason_is_rejected() {
     let (served, id, digest) = asked().await;
     let ada = served.user("ada", &["platform_ops"], None).await;
     let silent = served.decide(&ada, &id, "refuse", json!({ "digest": digest })).await;

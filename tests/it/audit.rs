@@ -48,7 +48,7 @@ fn has(entries: &[Value], text: &str) -> bool {
 
 /// S60. By HTTP, by the command line, and with only the file and the public key.
 #[tokio::test]
-async fn what_was_done_is_told_and_an_export_of_it_holds_until_one_byte_is_changed() {
+async fn the_audit_lists_every_command_and_an_export_is_invalid_after_one_changed_byte() {
     let (served, auditor) = stage().await;
 
     let own = audit(&served, &auditor, "", |entries| has(entries, "and ended: completed")).await;
@@ -173,7 +173,7 @@ async fn no_secret_is_in_the_store_the_journal_the_audit_or_the_log() {
 
 /// S60. The server is killed; each acknowledged change is sealed once after the restart.
 #[tokio::test]
-async fn an_audit_has_no_gap_where_the_server_was_killed() {
+async fn the_audit_has_no_gap_after_a_server_was_killed() {
     let (served, _) = stage().await;
     let (dir, admin) = served.killed();
     let mut numbers = Vec::new();
@@ -196,7 +196,7 @@ async fn an_audit_has_no_gap_where_the_server_was_killed() {
 
 /// S59.
 #[tokio::test]
-async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
+async fn old_executions_are_removed_and_their_votes_and_audit_entries_stay() {
     let variables = [("TENURE_RETENTION_AFTER", "1s"), ("TENURE_AUDIT_CHECKPOINT_EVERY", "1s")];
     let served = Served::start_with(&variables);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -228,7 +228,7 @@ async fn what_ended_long_ago_is_forgotten_and_its_votes_and_audit_stay() {
 
 /// S-15. Lists the actions of one person, newest first, by the API and the command line, with every page size.
 #[tokio::test]
-async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
+async fn the_audit_can_be_filtered_by_actor_and_kind_and_read_from_the_newest_entry() {
     let (served, auditor) = stage().await;
     let all = audit(&served, &auditor, "", |entries| has(entries, "and ended: completed")).await;
 
@@ -287,7 +287,7 @@ async fn the_audit_is_asked_by_actor_and_kind_and_from_the_newest_on() {
 
 /// An auditor verifies without an operator: the server publishes the key and its fingerprint.
 #[tokio::test]
-async fn an_auditor_is_served_the_public_key_and_its_fingerprint() {
+async fn an_auditor_can_read_the_public_key_and_its_fingerprint() {
     let (served, auditor) = stage().await;
     let pem = served.run(&["certificate", "key"]).out;
     let keys = served.get_as(&auditor, "/v1/keys").await;

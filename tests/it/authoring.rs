@@ -30,14 +30,14 @@ impl Scenario<Booking> for Wish {
 }
 
 #[tokio::test]
-async fn the_workflow_of_the_page_survives_every_fault_crash_and_interruption() {
+async fn the_workflow_in_the_page_survives_every_fault_crash_and_interruption() {
     let report = verify::<Booking>(&[&Wish]).await.unwrap();
 
     assert!(report.passed(), "{report}");
 }
 
 #[test]
-fn the_project_on_the_page_is_the_one_that_is_there() {
+fn the_project_in_the_page_is_the_one_in_the_repository() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let page = fs::read_to_string(docs.join("authoring.md")).unwrap();
     for file in ["Cargo.toml", "src/lib.rs", "src/town.rs", "src/main.rs", "tests/survives.rs"] {

@@ -105,7 +105,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn every_page_is_in_the_book_once() {
+fn every_page_is_in_the_table_of_contents_once() {
     let summary = read(Path::new("docs/SUMMARY.md"));
     let listed: Vec<_> = links(&summary).iter().map(|link| Path::new("docs").join(link)).collect();
 
@@ -120,7 +120,7 @@ fn every_page_is_in_the_book_once() {
 }
 
 #[test]
-fn every_link_of_every_page_leads_somewhere() {
+fn every_link_in_the_documentation_resolves() {
     let mut all = pages("docs");
     all.insert("README.md".into());
     let (mut followed, mut broken) = (0, Vec::new());
@@ -170,7 +170,7 @@ fn meant(words: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn every_command_of_every_page_is_understood() {
+fn every_command_in_the_documentation_is_valid() {
     let mut all = pages("docs");
     all.insert("README.md".into());
     let (mut tried, mut wrong) = (0, Vec::new());

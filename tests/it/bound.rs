@@ -93,7 +93,7 @@ fn changes() -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn what_was_changed_by_somebody_else_since_it_was_read_is_not_changed() {
+async fn a_change_is_refused_if_the_document_changed_since_it_was_read() {
     let served = with_acme().await;
     served.user("olga", &["platform_ops"], None).await;
     served.user("otto", &["auditor"], None).await;
@@ -129,7 +129,7 @@ async fn what_was_changed_by_somebody_else_since_it_was_read_is_not_changed() {
 }
 
 #[tokio::test]
-async fn users_delegations_reservations_and_policies_are_changed_as_they_were_read() {
+async fn users_delegations_reservations_and_policies_are_changed_only_at_the_given_revision() {
     let served = with_acme().await;
     served.user("olga", &["platform_ops"], None).await;
     let made = json!({ "to": "olga", "until": soon(), "reason": "on leave" });
@@ -167,7 +167,7 @@ async fn users_delegations_reservations_and_policies_are_changed_as_they_were_re
 }
 
 #[tokio::test]
-async fn a_signal_is_bound_to_the_revision_that_was_read() {
+async fn a_signal_is_conditional_on_the_revision_that_was_read() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     served.asked(&id).await;
@@ -177,7 +177,7 @@ async fn a_signal_is_bound_to_the_revision_that_was_read() {
 }
 
 #[tokio::test]
-async fn a_route_that_compares_nothing_refuses_to_be_bound() {
+async fn a_route_without_revisions_refuses_if_match() {
     let served = Served::start();
     for (method, path, body) in [
         (Method::POST, "/v1/users", json!({ "name": "olga", "roles": ["finance"] })),

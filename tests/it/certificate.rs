@@ -230,7 +230,7 @@ fn problems(file: &[u8]) -> Vec<Problem> {
 }
 
 #[test]
-fn a_certificate_holds_with_the_public_key_alone_and_says_what_it_proves_and_what_not() {
+fn a_certificate_is_verified_with_the_public_key_only_and_lists_what_it_proves() {
     let found = verify(whole().as_bytes(), &[key().public_key()]);
 
     assert_eq!(found.problems, []);
@@ -252,7 +252,7 @@ fn a_certificate_holds_with_the_public_key_alone_and_says_what_it_proves_and_wha
 }
 
 #[test]
-fn a_certificate_is_refused_with_every_asset_that_has_no_record_that_counts() {
+fn a_certificate_is_refused_and_names_every_asset_without_a_valid_record() {
     let things = things();
     let mut records: Vec<_> = things.iter().map(record).collect();
     records[1].scrub = None;
@@ -274,7 +274,7 @@ fn a_certificate_is_refused_with_every_asset_that_has_no_record_that_counts() {
 }
 
 #[test]
-fn nothing_is_issued_that_nobody_approved_or_that_would_not_hold() {
+fn no_certificate_is_issued_without_approval_or_with_content_that_does_not_verify() {
     let inventory = Inventory::from_scans(things()).unwrap();
     let records = things().iter().map(|it| (it.id.clone(), record(it))).collect();
     let other =

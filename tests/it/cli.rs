@@ -57,7 +57,7 @@ async fn a_tenant_is_onboarded_from_the_command_line() {
 
 /// No server listens there: any request would end with exit code 9.
 #[test]
-fn a_wrong_span_is_refused_before_anything_is_asked_for_and_nobody_waits_for_a_server_that_is_not_there() {
+fn an_invalid_duration_and_an_absent_server_are_reported_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| {
         let nowhere = ["--server", "http://127.0.0.1:1", "--token", "none"];
@@ -93,7 +93,7 @@ async fn a_list_as_json_is_one_array_of_all_items() {
 }
 
 #[tokio::test]
-async fn a_command_ends_with_the_code_that_scripts_rely_on() {
+async fn a_command_returns_its_documented_exit_code() {
     let served = Served::with_nodes().await;
     let large_file = written(&served, "large.yaml", &large("acme"));
     let wrong = written(&served, "wrong.yaml", "name: acme\ntenant: {tier: gold}\n");
@@ -131,7 +131,7 @@ async fn a_command_ends_with_the_code_that_scripts_rely_on() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_says_so_and_changes_nothing() {
+async fn a_wait_that_times_out_is_reported_and_changes_nothing() {
     let served = Served::start_with(&[("TENURE_SIMULATED_DELAY_MS", "20000")]);
     let nodes = written(&served, "nodes.csv", NODES);
     served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]);
@@ -165,7 +165,7 @@ async fn an_error_as_json_is_the_problem_on_standard_error() {
 }
 
 #[tokio::test]
-async fn a_broken_row_is_told_with_file_line_and_column() {
+async fn an_invalid_row_is_reported_with_file_line_and_column() {
     let served = Served::start();
     let nodes = written(&served, "nodes.csv", &NODES.replace("n-7,96000", "n-7,many"));
     let ran = served.run(&["fleet", "import", &nodes, "--cluster", "eu-1", "--region", "eu"]);
@@ -177,7 +177,7 @@ async fn a_broken_row_is_told_with_file_line_and_column() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_is_no_reason_to_panic() {
+async fn a_closed_pipe_does_not_make_a_command_panic() {
     let served = Served::with_nodes().await;
     for arguments in
         [&["nodes", "list"][..], &["nodes", "list", "-o", "json"], &["workflow", "diagram", "onboarding"]]

@@ -23,7 +23,7 @@ async fn with_acme() -> Served {
 }
 
 #[tokio::test]
-async fn workloads_loans_and_a_reclaim_are_seen_and_steered_from_the_command_line() {
+async fn workloads_loans_and_a_reclaim_are_listed_and_controlled_from_the_command_line() {
     let served = with_acme().await;
     let borrows = written(&served, "borrows.yaml", &workload("research", "borrows", 8));
     let peak = written(&served, "peak.yaml", &workload("serving", "peak", 4));
@@ -91,7 +91,7 @@ async fn usage_is_listed_and_written_to_a_file_from_the_command_line() {
 }
 
 #[tokio::test]
-async fn holds_reservations_and_sweeps_are_kept_from_the_command_line() {
+async fn holds_reservations_and_sweeps_are_managed_from_the_command_line() {
     let served = with_acme().await;
     let placed = served.run(&["hold", "place", "acme/case-1", "--kind", "legal", "--reason", "a claim"]);
     assert_eq!(placed.exit, 0, "{placed:?}");
@@ -124,7 +124,7 @@ async fn holds_reservations_and_sweeps_are_kept_from_the_command_line() {
 }
 
 #[tokio::test]
-async fn yaml_says_what_json_says() {
+async fn yaml_and_json_output_have_the_same_content() {
     let served = with_acme().await;
     let quotas = served.run(&["quotas", "show", "acme/serving", "-o", "json"]).json();
     let yaml = served.run(&["quotas", "show", "acme/serving", "-o", "yaml"]);
@@ -134,7 +134,7 @@ async fn yaml_says_what_json_says() {
 }
 
 #[tokio::test]
-async fn leaving_is_shown_before_it_is_asked_for() {
+async fn the_plan_of_an_offboarding_is_shown_before_it_is_requested() {
     let served = with_acme().await;
     let dry = served.run(&["tenant", "offboard", "acme", "--dry-run"]);
     assert_eq!(dry.exit, 0, "{dry:?}");
@@ -160,7 +160,7 @@ async fn leaving_is_shown_before_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn quotas_shortages_and_incidents_are_tried_out_before_they_are_asked_for() {
+async fn quotas_shortages_and_incidents_have_a_dry_run_before_the_request() {
     let served = with_acme().await;
     let set = ["quota", "set", "acme/research", "gpu/H100", "2", "--reason", "done"];
     let dry = served.run(&[&set[..], &["--dry-run"]].concat());

@@ -29,7 +29,7 @@ fn interrupted(mut child: Child) -> i32 {
 }
 
 #[test]
-fn shells_and_manuals_know_every_command() {
+fn completions_and_man_pages_contain_every_command() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let told = run(dir.path(), &["completions", shell]);
@@ -64,7 +64,7 @@ fn elsewhere(served: &Served) -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn flags_go_over_the_environment_and_the_environment_over_a_context() {
+async fn flags_override_the_environment_and_the_environment_overrides_a_context() {
     let served = Served::start();
     let dir = elsewhere(&served);
     let list = ["tenants", "list"];
@@ -91,7 +91,7 @@ async fn flags_go_over_the_environment_and_the_environment_over_a_context() {
 }
 
 #[tokio::test]
-async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed() {
+async fn a_token_is_private_is_sent_only_to_its_server_and_is_never_printed() {
     let served = Served::start();
     let dir = elsewhere(&served);
     let file = dir.path().join("settings/tenure/contexts.toml");
@@ -140,7 +140,7 @@ async fn a_token_is_kept_from_others_and_from_other_servers_and_is_never_printed
 }
 
 #[tokio::test]
-async fn what_people_read_tells_how_long_ago_and_wide_tells_when_and_more() {
+async fn tables_show_relative_times_and_wide_tables_show_timestamps_and_more_columns() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&shared("acme")).await;
     served.ended(&id).await;
@@ -164,7 +164,7 @@ async fn what_people_read_tells_how_long_ago_and_wide_tells_when_and_more() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_a_diff_with_colours_where_they_are_wanted() {
+async fn a_dry_run_prints_a_diff_and_colours_it_as_configured() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&shared("acme")).await;
     served.ended(&id).await;
@@ -196,7 +196,7 @@ async fn a_dry_run_is_a_diff_with_colours_where_they_are_wanted() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_watched_is_told_again_when_it_has_changed() {
+async fn a_watched_list_is_printed_again_after_a_change() {
     let served = Served::with_nodes().await;
     let mut child = tenure(served.dir.path())
         .args(["--server", &served.url, "tenants", "list", "--watch", "--every", "1s", "-o", "json"])
@@ -221,7 +221,7 @@ async fn a_list_that_is_watched_is_told_again_when_it_has_changed() {
 }
 
 #[tokio::test]
-async fn every_kind_has_one_pair_of_verbs_and_what_is_not_there_is_answered_with_the_nearest() {
+async fn every_kind_has_the_same_verbs_and_an_unknown_name_gets_a_suggestion() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&shared("acme")).await;
     served.ended(&id).await;
@@ -277,7 +277,7 @@ fn a_code_is_explained_without_a_server() {
 }
 
 #[tokio::test]
-async fn what_a_schedule_starts_now_can_be_waited_for() {
+async fn the_command_line_can_wait_for_a_triggered_execution() {
     let served = Served::with_nodes().await;
     let file = served.dir.path().join("drill.yaml");
     let start = "cron: '0 0 2 * * *'\nzone: UTC\nstart:\n  workflow: incident_response\n  data: {kind: other, what: drill, tenants: []}\n";
@@ -293,7 +293,7 @@ async fn what_a_schedule_starts_now_can_be_waited_for() {
 
 /// Each exit code occurs as `docs/cli.md` describes it, and there is no other.
 #[tokio::test]
-async fn every_exit_code_is_reached_by_what_it_stands_for() {
+async fn every_exit_code_is_returned_in_its_documented_situation() {
     let served = Served::with_nodes().await;
     let dir = served.dir.path();
     fs::write(dir.join("large.yaml"), large("acme")).unwrap();

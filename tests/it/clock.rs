@@ -89,7 +89,7 @@ impl Shifted {
 
 /// R1 of the public scheduler bugs, on the program itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
+async fn a_clock_that_was_eight_hours_ahead_stops_no_sweep_and_is_reported() {
     let shifted = Shifted::start(8 * HOUR + next_minute());
     let every_minute = "/v1/schedules/reclaim/occurrences";
     shifted
@@ -115,7 +115,7 @@ async fn a_clock_that_was_eight_hours_ahead_silences_no_sweep_and_is_told() {
 
 /// A jump of 400 days is listed as stuck, with its remedy, until it is confirmed or the clock is set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_back() {
+async fn after_a_forward_clock_jump_a_server_waits_for_a_confirmation_or_a_correction() {
     let shifted = Shifted::noticing();
     let jumped = async || {
         let stuck = shifted.admin.get("/v1/stuck?workflow=clock").await;
@@ -142,7 +142,7 @@ async fn a_clock_that_jumps_forward_waits_for_a_confirmation_or_for_being_set_ba
 /// A jump of the clock neither expires nor closes an approval that has days left; once the jump is confirmed, its deadline
 /// has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_lapses_by_a_jump_only_once_an_operator_confirms_the_clock() {
+async fn an_approval_expires_by_a_clock_jump_only_after_an_operator_confirms_the_clock() {
     let shifted = Shifted::noticing();
     let write = |name: &str, text: &str| fs::write(shifted.dir.path().join(name), text).unwrap();
     write(

@@ -53,7 +53,7 @@ async fn audited(served: &Served, text: &str) {
 }
 
 #[tokio::test]
-async fn an_administrator_withdraws_a_certificate_and_every_verifier_that_has_the_statement_refuses_it() {
+async fn every_verifier_with_the_withdrawal_statement_refuses_a_withdrawn_certificate() {
     let (served, id) = closed().await;
     assert_eq!(row(&served, &id)["withdrawn"], false);
     for to in ["acme.json", "other.json"] {
@@ -101,7 +101,7 @@ async fn an_administrator_withdraws_a_certificate_and_every_verifier_that_has_th
 }
 
 #[tokio::test]
-async fn a_closed_tenant_is_looked_at_and_without_anything_left_there_is_nothing_to_offboard() {
+async fn a_closed_tenant_is_checked_and_without_findings_there_is_nothing_to_offboard() {
     let (served, _) = closed().await;
     let swept = served.run(&["sweep", "run", "drift", "-o", "json"]);
     assert_eq!(swept.exit, 0, "{swept:?}");

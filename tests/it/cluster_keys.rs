@@ -32,7 +32,7 @@ async fn on_record(served: &Served, at: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_next_key_of_a_cluster_holds_beside_the_one_before_and_no_other_key_is_touched() {
+async fn the_next_key_of_a_cluster_is_valid_beside_the_previous_one_and_no_other_key_changes() {
     let served = with_sites().await;
     let (cluster, first) = with_its_own(&served, "own-1", "uno").await;
     let (other, others) = with_its_own(&served, "own-2", "duo").await;
@@ -80,7 +80,7 @@ async fn the_next_key_of_a_cluster_holds_beside_the_one_before_and_no_other_key_
 }
 
 #[tokio::test]
-async fn a_rotation_that_is_repeated_under_its_key_makes_no_second_key() {
+async fn a_repeated_rotation_with_the_same_idempotency_key_creates_no_second_key() {
     let served = with_sites().await;
     let (cluster, first) = with_its_own(&served, "own-1", "uno").await;
     let at = format!("/v1/clusters/{cluster}/key:rotate");
@@ -109,7 +109,7 @@ async fn a_rotation_that_is_repeated_under_its_key_makes_no_second_key() {
 
 /// Each registered cluster pushes its facts with its own key; no platform token is on its nodes.
 #[tokio::test]
-async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
+async fn a_shared_cluster_has_a_key_from_its_registration() {
     let served = with_sites().await;
     let undrawn = served.get("/v1/clusters/eu-1/key").await.body;
     assert_eq!((&undrawn["state"], &undrawn["tenant"]), (&json!("not_drawn"), &json!(null)), "{undrawn}");
@@ -140,7 +140,7 @@ async fn a_cluster_that_tenants_share_has_a_key_from_its_registration_on() {
 }
 
 #[tokio::test]
-async fn a_key_that_leaked_is_ended_by_its_incident_and_followed_by_the_next_and_no_other_is_touched() {
+async fn the_incident_of_a_leaked_key_revokes_it_and_issues_the_next_and_changes_no_other_key() {
     let served = with_sites().await;
     let (cluster, first) = with_its_own(&served, "own-1", "uno").await;
     let (other, others) = with_its_own(&served, "own-2", "duo").await;

@@ -32,7 +32,7 @@ fn between<'a>(text: &'a str, open: &'a str, close: char) -> impl Iterator<Item 
 }
 
 #[tokio::test]
-async fn every_page_s_file_is_served_with_its_type_and_revalidates() {
+async fn every_file_of_the_console_is_served_with_its_type_and_revalidates() {
     let served = Served::start();
     for (name, text) in files() {
         let answer = served.send(served.ask(Method::GET, &at(&name))).await;
@@ -61,7 +61,7 @@ async fn every_page_s_file_is_served_with_its_type_and_revalidates() {
 }
 
 #[tokio::test]
-async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy() {
+async fn the_console_loads_nothing_from_other_hosts_and_has_its_own_content_security_policy() {
     let served = Served::start();
     let answer = served.send(served.ask(Method::GET, "/")).await;
     let policy = header(&answer, header::CONTENT_SECURITY_POLICY);
@@ -108,7 +108,7 @@ async fn the_console_loads_nothing_from_elsewhere_and_runs_under_its_own_policy(
 
 /// All parts that a page loads exist.
 #[test]
-fn every_part_that_a_file_of_the_console_names_exists() {
+fn every_file_that_the_console_imports_exists() {
     let files = files();
     let names: BTreeSet<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     // Both are separate pages: `/` and `/reference`.
@@ -123,7 +123,7 @@ fn every_part_that_a_file_of_the_console_names_exists() {
 }
 
 #[tokio::test]
-async fn whoever_asks_learns_what_they_may_do_and_as_whom_they_sit() {
+async fn a_caller_can_read_their_own_identity_and_permissions() {
     let served = Served::start();
     assert_eq!(served.send(served.ask(Method::GET, "/v1/me")).await.code(), "auth.no_token");
     let olga = served.user("olga", &["platform_ops"], None).await;

@@ -51,7 +51,7 @@ impl House {
 }
 
 #[tokio::test]
-async fn five_steps_cost_six_syncs_and_a_decision_two_and_no_more_bytes_than_they_did() {
+async fn five_steps_cost_six_syncs_and_a_decision_two_within_the_recorded_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let house = house(&dir.path().join("store"));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -104,7 +104,7 @@ fn counted(tool: &str, says: &str, times: u64, dir: &Path) -> u64 {
 }
 
 #[test]
-fn a_transition_allocates_no_more_blocks_and_takes_no_more_instructions_than_it_did() {
+fn a_transition_allocates_and_executes_no_more_than_its_recorded_limits() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: valgrind is not installed");
         return;

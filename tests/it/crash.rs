@@ -5,7 +5,7 @@ use tests::campaigns::crash::{Size, run};
 
 /// The bench `crash` does the same for 200 tenants and a minute of kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenants_are_onboarded_exactly_once_while_the_server_is_killed_again_and_again() {
+async fn tenants_are_onboarded_exactly_once_while_the_server_is_killed_repeatedly() {
     let _alone = tests::alone().await;
     let dir = tempfile::tempdir().unwrap();
     let size = Size {

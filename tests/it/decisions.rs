@@ -4,7 +4,7 @@ use crate::served::{Served, large};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_role_that_is_not_asked_for_does_not_decide() {
+async fn a_role_without_a_seat_does_not_decide() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     let digest = served.asked(&id).await["waiting_for"]["approval"]["digest"].clone();

@@ -66,7 +66,7 @@ fn find<'a>(entries: &'a [Value], who: &str, asked: &str, code: &str) -> &'a Val
 
 /// One of each: no token, an unknown token, a revoked one, a missing role, another tenant, a hidden resource.
 #[tokio::test]
-async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
+async fn a_refusal_is_recorded_with_caller_request_address_and_reason() {
     let served = Served::with_nodes().await;
     let auditor = served.user("otto", &["auditor"], None).await;
     let gone = served.user("gone", &["admin"], None).await;
@@ -140,7 +140,7 @@ async fn who_is_refused_is_on_record_with_what_was_asked_from_where_and_why() {
 
 /// Fifty refusals make two entries: the first, and the rest with a count, which a stopping server writes before it ends.
 #[tokio::test]
-async fn what_is_refused_again_and_again_is_one_entry_more_and_a_stop_loses_none_of_it() {
+async fn repeated_refusals_are_one_more_entry_and_a_stop_loses_none() {
     let served = Served::start();
     let auditor = served.user("otto", &["auditor"], None).await;
     for n in 0..50 {
@@ -160,7 +160,7 @@ async fn what_is_refused_again_and_again_is_one_entry_more_and_a_stop_loses_none
 
 /// The refusal does not wait for its audit entry.
 #[tokio::test]
-async fn who_is_refused_by_a_server_whose_store_is_held_is_refused_and_on_record() {
+async fn a_refusal_by_a_server_with_a_held_store_is_recorded() {
     let served = Served::start();
     let auditor = served.user("otto", &["auditor"], None).await;
     let held = served.json_as(&served.admin, "/v1/store:hold", json!({ "reason": "looked at" })).await;
@@ -172,7 +172,7 @@ async fn who_is_refused_by_a_server_whose_store_is_held_is_refused_and_on_record
 
 /// Only wrong tokens are delayed; a valid token from the same address is not.
 #[tokio::test]
-async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is() {
+async fn a_caller_that_guesses_tokens_is_delayed_and_other_callers_are_not() {
     let served = Served::start_with(&[("TENURE_HTTP_GUESSES", "5")]);
     let guess = |n: u32| format!("tn_0011223344556677_{n:064x}");
     let began = Instant::now();
@@ -198,7 +198,7 @@ async fn who_tries_one_token_after_the_other_is_answered_late_and_nobody_else_is
 
 /// Killed; entries older than the write delay are stored.
 #[tokio::test]
-async fn a_server_that_is_killed_loses_no_first_refusal_that_is_older_than_a_moment() {
+async fn a_killed_server_keeps_every_first_refusal_that_is_older_than_a_moment() {
     let served = Served::with_nodes().await;
     let owner = served.user("olga", &["tenant_owner"], Some("acme")).await;
     let there = served.onboard(&small("zeta")).await;

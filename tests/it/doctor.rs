@@ -27,7 +27,7 @@ fn has(found: &[(String, String, String)], check: &str, state: &str, part: &str)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
+async fn doctor_reports_if_users_can_sign_in_through_the_provider() {
     const CHECK: &str = "identity provider";
     program::install_tls();
     let (identity, dir) = (Identity::start().await, tempfile::tempdir().unwrap());
@@ -66,7 +66,7 @@ async fn a_doctor_says_whether_people_could_sign_in_through_the_provider() {
 }
 
 #[test]
-fn a_doctor_knocks_at_whom_the_server_tells_and_sends_nothing() {
+fn doctor_tests_the_connections_that_the_server_names_and_sends_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

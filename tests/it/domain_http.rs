@@ -31,7 +31,7 @@ pub(crate) fn items(answer: &Answer) -> &Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
+async fn a_hold_is_released_only_by_another_person_and_stays_on_record() {
     let served = with_acme().await;
     let dpo = served.user("dora", &["dpo"], None).await;
     let hold = json!({ "tenant": ACME, "id": "case-17", "kind": "legal", "reason": "a claim" });
@@ -56,7 +56,7 @@ async fn a_hold_is_released_by_another_person_alone_and_stays_on_record() {
 
 /// A second hold of the same name must not replace the record of the first, and the reasons are audited.
 #[tokio::test]
-async fn every_hold_that_was_released_stays_on_record_with_its_reasons() {
+async fn every_released_hold_stays_on_record_with_its_reasons() {
     let served = with_acme().await;
     let dora = served.user("dora", &["dpo"], None).await;
     for case in ["A", "B"] {
@@ -105,7 +105,7 @@ async fn holds_of_many_tenants_come_in_pages() {
 }
 
 #[tokio::test]
-async fn no_more_is_promised_than_a_workspace_has() {
+async fn no_more_is_reserved_than_the_quota_of_a_workspace() {
     let served = with_acme().await;
     let promise = |name: &str, count: u64, from: &str, to: &str| {
         json!({
@@ -193,7 +193,7 @@ pub(crate) fn facts(cluster: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else() {
+async fn the_key_of_a_cluster_can_push_facts_of_that_cluster_and_nothing_else() {
     let served = with_sites().await;
     let mut keys = Vec::new();
     for (cluster, tenant) in [("own-1", "uno"), ("own-2", "duo")] {
@@ -229,7 +229,7 @@ async fn the_key_of_a_cluster_opens_the_facts_of_that_cluster_and_nothing_else()
 }
 
 #[tokio::test]
-async fn sweeps_run_on_demand_and_are_on_record() {
+async fn sweeps_run_on_demand_and_are_recorded() {
     let served = with_acme().await;
     let schedules = served.get("/v1/schedules").await;
     let names: Vec<_> = items(&schedules).iter().map(|row| row["name"].as_str().unwrap()).collect();
@@ -243,7 +243,7 @@ async fn sweeps_run_on_demand_and_are_on_record() {
 }
 
 #[tokio::test]
-async fn leaving_is_planned_agreed_by_another_and_taken_back() {
+async fn an_offboarding_is_planned_approved_by_another_person_and_cancelled() {
     let served = with_acme().await;
     let leave =
         json!({ "tenant": ACME, "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
@@ -278,7 +278,7 @@ async fn leaving_is_planned_agreed_by_another_and_taken_back() {
 }
 
 #[tokio::test]
-async fn a_quota_is_planned_asked_for_and_given() {
+async fn a_quota_increase_is_planned_requested_and_granted() {
     let served = with_acme().await;
     let fewer =
         json!({ "tenant": ACME, "workspace": "research", "resource": "gpu/H100", "to": 2, "reason": "done" });
@@ -309,7 +309,7 @@ async fn a_quota_is_planned_asked_for_and_given() {
 }
 
 #[tokio::test]
-async fn shortages_and_incidents_are_planned_and_begun_by_the_platform_alone() {
+async fn shortages_and_incidents_are_planned_and_started_only_by_the_platform() {
     let served = with_acme().await;
     let short = json!({ "region": "eu", "model": "H100", "wanted": 8, "reason": "a large order" });
     let plan = served.json_as(&served.admin, "/v1/capacity-exhaustions:plan", short.clone()).await;
@@ -334,7 +334,7 @@ async fn shortages_and_incidents_are_planned_and_begun_by_the_platform_alone() {
 }
 
 #[tokio::test]
-async fn a_simulated_cluster_needs_nobody_to_push_its_facts() {
+async fn a_simulated_cluster_reports_its_own_facts() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&shared(ACME)).await;
     served.ended(&id).await;
@@ -350,7 +350,7 @@ async fn a_simulated_cluster_needs_nobody_to_push_its_facts() {
 
 /// A cluster's row may name a backend that this server has no target for: both commands report the same.
 #[tokio::test]
-async fn an_import_and_the_list_of_clusters_say_the_same_of_what_is_simulated() {
+async fn an_import_and_the_list_of_clusters_agree_on_what_is_simulated() {
     let served = with_sites().await;
     let sites = "regions: [{id: eu, jurisdiction: eu}]\nclusters:\n  - {id: named, region: eu, backend: metal}\n  - {id: plain, region: eu}\n";
     for _ in 0..2 {

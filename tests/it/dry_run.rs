@@ -198,7 +198,7 @@ async fn no_command_changes_anything_in_a_dry_run() {
 }
 
 #[tokio::test]
-async fn an_order_to_one_execution_is_foreseen_and_says_that_nothing_was_changed() {
+async fn a_dry_run_of_a_command_to_an_execution_shows_the_effect_and_changes_nothing() {
     let world = World::new().await;
     for (verb, id, phase) in [
         ("cancel", &world.waits, "finished"),
@@ -280,7 +280,7 @@ async fn no_route_changes_anything_in_a_dry_run() {
 
 /// A request sent as a dry run must not be performed because its route does not support dry runs.
 #[tokio::test]
-async fn a_route_that_changes_something_and_has_no_dry_run_refuses_one() {
+async fn a_changing_route_without_a_dry_run_refuses_one() {
     let served = Served::start();
     let changes = rules().into_iter().filter(|rule| rule.method != "GET");
     for rule in changes.filter(|rule| rule.dry_run != Some(DryRunBy::Parameter)) {

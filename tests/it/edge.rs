@@ -40,7 +40,7 @@ pub(crate) fn undressed(path: &str, headers: &HeaderMap) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_answer_says_that_nobody_keeps_embeds_or_guesses_at_it() {
+async fn every_answer_forbids_caching_embedding_and_content_sniffing() {
     let served = Served::start();
     for rule in rules() {
         let path = filled(rule.path);
@@ -78,7 +78,7 @@ fn own_address() -> Option<IpAddr> {
 const TELLING: [&str; 2] = ["/metrics", "/readyz?verbose"];
 
 #[tokio::test]
-async fn how_the_platform_stands_is_told_on_its_machine_and_elsewhere_to_who_may_read_it() {
+async fn platform_metrics_are_readable_locally_and_remotely_with_permission() {
     let served = Served::with_nodes().await;
     let reader = served.user("prometheus", &["auditor"], None).await;
     let tenants = served.user("owner", &["tenant_owner"], Some("acme")).await;
@@ -100,7 +100,7 @@ async fn how_the_platform_stands_is_told_on_its_machine_and_elsewhere_to_who_may
 }
 
 #[tokio::test]
-async fn who_may_reach_the_port_reads_the_metrics_where_the_settings_say_so() {
+async fn metrics_are_public_if_the_settings_say_so() {
     let served = Served::start_with(&[("TENURE_HTTP_OPEN_METRICS", "true")]);
     for path in TELLING {
         assert_eq!(from_afar(&served, path, None).await.status, 200, "{path}");
@@ -109,7 +109,7 @@ async fn who_may_reach_the_port_reads_the_metrics_where_the_settings_say_so() {
 
 /// The peer address counts; a header that names this machine does not.
 #[tokio::test]
-async fn who_comes_over_the_network_is_not_near_whatever_they_say() {
+async fn a_remote_caller_is_never_treated_as_local() {
     let Some(own) = own_address() else { return };
     let served = Served::listening("0.0.0.0:0");
     let port = served.url.rsplit(':').next().unwrap().to_owned();
@@ -143,7 +143,7 @@ fn to_the_end(mut stream: TcpStream) -> (String, Duration) {
 const QUICK: [(&str, &str); 2] = [("TENURE_HTTP_READ_TIMEOUT", "1s"), ("TENURE_HTTP_IDLE_TIMEOUT", "2s")];
 
 #[tokio::test]
-async fn who_sends_half_a_head_or_half_a_body_is_not_waited_for() {
+async fn incomplete_requests_time_out() {
     let served = Served::start_with(&QUICK);
     let began = Instant::now();
 
@@ -174,7 +174,7 @@ async fn who_sends_half_a_head_or_half_a_body_is_not_waited_for() {
 
 /// A slowly sent request head does not extend the timeout.
 #[tokio::test]
-async fn a_head_that_trickles_ends_when_one_that_stands_still_does() {
+async fn a_slow_request_head_is_closed_at_the_same_time_as_a_stalled_one() {
     let served = Served::start_with(&QUICK);
     let mut stream = connect(&served);
     let (began, mut sent) = (Instant::now(), 0);
@@ -187,7 +187,7 @@ async fn a_head_that_trickles_ends_when_one_that_stands_still_does() {
 }
 
 #[tokio::test]
-async fn a_connection_on_which_nothing_is_asked_ends_and_a_stream_lives_on() {
+async fn an_idle_connection_is_closed_and_a_stream_stays_open() {
     let served = Served::start_with(&QUICK);
     let mut stream = Stream::open(&served, &served.admin, "/v1/watch", "").await;
     assert_eq!(stream.must().await.name, "present");
@@ -202,7 +202,7 @@ async fn a_connection_on_which_nothing_is_asked_ends_and_a_stream_lives_on() {
 }
 
 #[tokio::test]
-async fn no_more_connections_are_open_than_there_may_be_and_others_wait_their_turn() {
+async fn the_number_of_open_connections_is_limited_and_others_wait() {
     let served = Served::start_with(&[("TENURE_HTTP_CONNECTIONS", "2")]);
     let (first, second) = (connect(&served), connect(&served));
     let mut third = connect(&served);
@@ -220,7 +220,7 @@ fn said(answer: &Answer, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn who_sends_too_much_is_told_to_wait_and_nobody_else_is() {
+async fn a_caller_above_the_rate_limit_has_to_wait_and_others_do_not() {
     let served = Served::start_with(&[("TENURE_HTTP_RATE", "1"), ("TENURE_HTTP_RATE_BURST", "5")]);
     let other = served.user("olga", &["auditor"], None).await;
     let mut answers = Vec::new();
@@ -253,7 +253,7 @@ async fn who_sends_too_much_is_told_to_wait_and_nobody_else_is() {
 
 /// The rate limit still audits refused requests, and does not speed up guessing.
 #[tokio::test]
-async fn who_guesses_faster_than_anybody_may_ask_is_on_record_and_answered_late() {
+async fn a_caller_that_guesses_too_fast_is_recorded_and_delayed() {
     let settings = [("TENURE_HTTP_RATE", "1"), ("TENURE_HTTP_RATE_BURST", "2"), ("TENURE_HTTP_GUESSES", "3")];
     let served = Served::start_with(&settings);
     let began = Instant::now();

@@ -10,7 +10,7 @@ use std::fs;
 
 /// `policy check`, a plan, and the request itself report the same.
 #[tokio::test]
-async fn a_contract_that_has_ended_is_refused_in_check_plan_and_request() {
+async fn an_expired_contract_is_refused_by_check_plan_and_request() {
     let served = Served::with_nodes().await;
     for (to, ended) in [("2020-01-01", true), ("2036-01-01", false)] {
         let text = small("lab").replace("  gpus: 8\n", &format!("  gpus: 8\n  to: {to}\n"));
@@ -33,7 +33,7 @@ async fn a_contract_that_has_ended_is_refused_in_check_plan_and_request() {
 
 /// The same command also finds errors that only the server can detect, and a name is free again after a typo.
 #[tokio::test]
-async fn a_check_on_the_server_finds_what_the_request_would_be_rejected_for() {
+async fn a_check_on_the_server_finds_the_reasons_for_which_the_request_would_be_rejected() {
     let served = Served::with_nodes().await;
     let elsewhere = small("lab").replace("data_residency: eu-only", "data_residency: [zz]");
     fs::write(served.dir.path().join("lab.yaml"), &elsewhere).unwrap();
@@ -51,7 +51,7 @@ async fn a_check_on_the_server_finds_what_the_request_would_be_rejected_for() {
 }
 
 #[tokio::test]
-async fn a_rejected_workload_is_corrected_under_its_name_and_another_is_not_replaced() {
+async fn a_rejected_workload_can_be_replaced_under_its_name_and_an_accepted_one_cannot() {
     let served = with_acme().await;
     seen(&served, "acme").await;
     assert_eq!(submit(&served, "research", "train", 1_000).await.code(), "workload.rejected");
@@ -68,7 +68,7 @@ async fn a_rejected_workload_is_corrected_under_its_name_and_another_is_not_repl
 }
 
 #[tokio::test]
-async fn a_quota_change_with_a_typo_is_refused_where_it_is_sent() {
+async fn a_quota_change_with_a_misspelt_field_is_refused_on_submission() {
     let served = with_acme().await;
     let before = served.get("/v1/executions?limit=1000").await.body["items"].as_array().unwrap().len();
     for (to, resource, exit) in [
@@ -86,7 +86,7 @@ async fn a_quota_change_with_a_typo_is_refused_where_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_body_or_a_host_that_is_not_meant_for_this_server_is_refused() {
+async fn a_body_or_a_host_meant_for_another_server_is_refused() {
     let served = Served::start();
     let ask = |name: &str, value: &str| {
         let request = served.ask(Method::POST, "/v1/tenants:plan").bearer_auth(&served.admin);
@@ -105,7 +105,7 @@ async fn a_body_or_a_host_that_is_not_meant_for_this_server_is_refused() {
 }
 
 #[tokio::test]
-async fn names_that_read_as_another_user_or_as_nobody_are_refused() {
+async fn names_that_look_like_another_user_or_a_reserved_name_are_refused() {
     let served = Served::start();
     served.user("olga", &["platform_ops"], None).await;
     for name in ["Olga", "OLGA", "Admin", "unknown", "-", "platform"] {
@@ -116,7 +116,7 @@ async fn names_that_read_as_another_user_or_as_nobody_are_refused() {
 }
 
 #[tokio::test]
-async fn a_closed_limit_and_a_missing_channel_are_seen_where_operators_look() {
+async fn a_closed_limit_and_a_missing_channel_are_listed_for_operators() {
     let served = Served::with_nodes().await;
     let closed = served.run(&["limits", "close", "cluster/eu-1", "--reason", "switch change"]);
     assert_eq!(closed.exit, 0, "{closed:?}");
@@ -132,7 +132,7 @@ async fn a_closed_limit_and_a_missing_channel_are_seen_where_operators_look() {
 }
 
 #[test]
-fn commands_that_did_nothing_do_not_look_as_if_they_had() {
+fn commands_without_effect_report_that_nothing_changed() {
     let dir = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| crate::served::Ran::of(crate::served::tenure(dir.path()).args(arguments));
     assert!(run(&["version"]).out.starts_with("tenure "));

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn events_ask_for_what_their_sender_may_ask_for() {
+async fn an_event_can_request_only_what_its_sender_is_permitted() {
     let served = with_acme().await;
     let send = async |token: &str, id: &str, kind: &str, data: Value| {
         let event = json!({ "specversion": "1.0", "id": id, "source": "/s", "type": kind, "data": data });
@@ -46,7 +46,7 @@ async fn events_ask_for_what_their_sender_may_ask_for() {
 }
 
 #[tokio::test]
-async fn an_event_is_read_however_its_sender_may_write_it() {
+async fn every_encoding_of_a_cloudevent_is_accepted() {
     let served = with_acme().await;
     seen(&served, ACME).await;
     let send = async |more: Value| {
@@ -93,7 +93,7 @@ async fn an_event_is_read_however_its_sender_may_write_it() {
 }
 
 #[tokio::test]
-async fn several_events_are_answered_each_as_if_it_had_come_alone() {
+async fn several_events_get_the_same_answers_as_single_events() {
     const BATCH: &str = "application/cloudevents-batch+json";
     let served = with_acme().await;
     seen(&served, ACME).await;

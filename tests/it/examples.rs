@@ -223,7 +223,7 @@ fn cannot(line: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_commands_of_the_pages_do_what_is_said_of_them() {
+async fn the_commands_in_the_documentation_have_the_documented_effect() {
     let stage = Stage::set().await;
     let (mut ran, mut wrong, mut left) = (0, Vec::new(), CANNOT.map(|(line, _)| line).to_vec());
     for name in PAGES {

@@ -31,7 +31,7 @@ fn occurrence(nominal: Timestamp, fate: Fate, outcome: Option<&str>) -> Occurren
 }
 
 #[tokio::test]
-async fn reports_and_occurrences_go_after_their_time_and_what_waits_or_runs_stays() {
+async fn expired_reports_and_occurrences_are_removed_and_open_ones_stay() {
     let stage = Stage::with_tenant("H100").await;
     let now = now(&stage);
     let at = |n: u64| Timestamp(now.0 + n);
@@ -60,7 +60,7 @@ async fn reports_and_occurrences_go_after_their_time_and_what_waits_or_runs_stay
 }
 
 #[tokio::test]
-async fn a_decision_stays_as_long_as_its_workload_and_both_go_after_it_has_ended() {
+async fn a_decision_is_kept_as_long_as_its_workload_and_both_are_removed_after_its_end() {
     let stage = Stage::with_tenant("H100").await;
     let names = ["first", "second"];
     for name in names {

@@ -45,7 +45,7 @@ fn the_real_inventory_is_imported_and_importing_it_again_changes_nothing() {
 
 /// Kubernetes has no capitals in node names, so both would be one node there.
 #[test]
-fn node_names_that_differ_in_case_alone_are_refused() {
+fn node_names_that_differ_only_in_case_are_refused() {
     let row = |name: &str| format!("{name},1,1,1,A\n");
     let both = import(&mut Books::default(), &format!("{HEADER}{}{}", row("Node-A"), row("node-a")));
     let why = both.unwrap_err();
@@ -63,7 +63,7 @@ fn node_names_that_differ_in_case_alone_are_refused() {
 }
 
 #[test]
-fn a_broken_row_is_named_by_line_and_column_and_nothing_is_applied() {
+fn an_invalid_row_is_named_by_line_and_column_and_nothing_is_applied() {
     let cases = [
         (
             "n-1,64000,262144,two,P100",
@@ -93,7 +93,7 @@ fn a_broken_row_is_named_by_line_and_column_and_nothing_is_applied() {
 }
 
 #[tokio::test]
-async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
+async fn a_changed_row_updates_a_free_node_and_is_refused_for_a_node_in_use() {
     let (mut books, executions) = (Books::default(), Executions::new().await);
     import(&mut books, &format!("{HEADER}{}{}", rows("a", 2, 4, "T4"), rows("b", 1, 8, "A100"))).unwrap();
 
@@ -123,7 +123,7 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_one_in_use() {
 }
 
 #[test]
-fn a_node_that_changes_its_model_changes_its_pool() {
+fn a_node_with_a_new_model_moves_to_another_pool() {
     let mut books = Books::default();
     import(&mut books, &format!("{HEADER}{}", rows("a", 300, 8, "H100"))).unwrap();
     assert_eq!(books.find::<FreePool>("eu-1/H100").unwrap().chunks.len(), 2, "256 nodes a chunk");
@@ -169,7 +169,7 @@ fn sites_are_imported_once_and_a_cluster_without_a_backend_is_simulated() {
 }
 
 #[test]
-fn a_mistake_in_sites_is_named_by_line_and_column() {
+fn an_error_in_the_sites_is_named_by_line_and_column() {
     let cases = [
         (
             "kind: slurm",
@@ -198,7 +198,7 @@ fn a_mistake_in_sites_is_named_by_line_and_column() {
 }
 
 #[test]
-fn a_model_has_one_name_whatever_the_inventory_calls_it_and_an_unknown_one_is_noted() {
+fn a_model_has_one_name_for_all_spellings_and_an_unknown_one_is_reported() {
     let mut books = Books::default();
     let text = format!(
         "{HEADER}n-1,1,1,8,NVIDIA H100 80GB HBM3\nn-2,1,1,8,NVIDIA-H100-80GB-HBM3\nn-3,1,1,8,h100\nn-4,1,1,8,h101\n\
@@ -236,7 +236,7 @@ fn a_node_in_use_whose_model_became_an_alias_is_unchanged() {
 }
 
 #[test]
-fn nodes_without_gpus_are_left_out_and_counted() {
+fn nodes_without_gpus_are_skipped_and_counted() {
     let text = format!("{HEADER}n-1,1,1,8,H100\nopenb-node-0004,64000,262144,0,\ncpu-2,1,1,0,none\n");
 
     let inventory = parse_inventory(&text).unwrap();
@@ -245,7 +245,7 @@ fn nodes_without_gpus_are_left_out_and_counted() {
 }
 
 #[test]
-fn columns_are_separated_as_the_header_is() {
+fn the_delimiter_of_the_header_applies_to_all_rows() {
     for delimiter in [",", ";", "\t"] {
         let text = format!("{HEADER}n-1,64000,262144,8,H100\n").replace(',', delimiter);
         assert_eq!(parse_nodes(&text).unwrap()[0].gpus, Gpus(8), "{delimiter:?}");
@@ -255,7 +255,7 @@ fn columns_are_separated_as_the_header_is() {
 }
 
 #[tokio::test]
-async fn a_free_node_is_retired_or_moved_and_one_with_an_owner_is_left() {
+async fn a_free_node_can_be_retired_or_moved_and_an_owned_one_cannot() {
     let mut books = Books::default();
     import(&mut books, &format!("{HEADER}{}", rows("n", 4, 8, "H100"))).unwrap();
     let (other, region) = ("eu-2".parse().unwrap(), "eu".parse().unwrap());

@@ -15,7 +15,7 @@ fn begun(served: &Served, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_one_execution_is_told_can_be_waited_for() {
+async fn the_command_line_can_wait_for_the_effect_of_a_command() {
     let served = Served::with_nodes().await;
     let id = begun(&served, "acme");
     assert_eq!(served.run(&["executions", "pause", &id, "--reason", "a look"]).exit, 0);
@@ -43,7 +43,7 @@ async fn what_one_execution_is_told_can_be_waited_for() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_by_its_end_whether_something_would_change_if_it_is_asked() {
+async fn the_exit_code_of_a_dry_run_reports_changes_on_request() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&shared("acme")).await;
     served.ended(&id).await;
@@ -70,7 +70,7 @@ async fn a_dry_run_says_by_its_end_whether_something_would_change_if_it_is_asked
 }
 
 #[tokio::test]
-async fn a_tenant_that_is_to_leave_is_named_twice() {
+async fn an_offboarding_needs_the_name_of_the_tenant_twice() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&shared("acme")).await;
     served.ended(&id).await;
@@ -91,7 +91,7 @@ async fn a_tenant_that_is_to_leave_is_named_twice() {
 
 /// Applies to command output and to the log, unless the log is JSON.
 #[test]
-fn what_people_read_is_coloured_as_they_want_it_in_the_log_too() {
+fn output_and_logs_are_coloured_as_configured() {
     let dir = tempfile::tempdir().unwrap();
     // The first log line of a server with its own folder, so that earlier output does not matter.
     let logged = |arguments: &[&str], variables: &[(&str, &str)]| {

@@ -82,7 +82,7 @@ async fn written_everywhere(served: &Served) -> (String, String) {
 }
 
 #[tokio::test]
-async fn no_command_prints_a_control_or_bidi_character_that_others_stored() {
+async fn no_command_prints_a_stored_control_or_bidi_character() {
     let served = Served::unobserved().await;
     let (execution, approval) = written_everywhere(&served).await;
     let mut lines: Vec<Vec<&str>> = KINDS.iter().map(|kind| vec!["get", kind]).collect();

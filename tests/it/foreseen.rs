@@ -7,7 +7,7 @@ use crate::{
 use serde_json::json;
 
 #[tokio::test]
-async fn whether_a_workload_would_be_admitted_is_told_and_nothing_is_asked_for() {
+async fn the_dry_run_of_a_workload_returns_the_decision_and_submits_nothing() {
     let served = with_acme().await;
     seen(&served, ACME).await;
     let work = |name: &str, gpus: u64| json!({ "tenant": ACME, "workspace": "research", "name": name, "requests": { "gpu/H100": gpus } });
@@ -24,7 +24,7 @@ async fn whether_a_workload_would_be_admitted_is_told_and_nothing_is_asked_for()
 }
 
 #[tokio::test]
-async fn what_would_be_promised_and_imported_is_told_and_stays_undone() {
+async fn the_dry_run_of_a_reservation_and_an_import_shows_the_result_and_changes_nothing() {
     let served = with_acme().await;
     let peak = |count: u64| json!({ "tenant": ACME, "workspace": "serving", "name": "peak", "kind": "H100", "count": count });
     let planned = served.json_as(&served.admin, "/v1/reservations:plan", peak(1)).await;
@@ -43,7 +43,7 @@ async fn what_would_be_promised_and_imported_is_told_and_stays_undone() {
 }
 
 #[tokio::test]
-async fn what_cancelling_would_undo_and_closing_by_force_would_leave_is_told_and_not_done() {
+async fn the_dry_run_of_a_cancel_lists_the_undos_and_that_of_a_termination_the_leftovers() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     served.asked(&id).await;
@@ -65,7 +65,7 @@ async fn what_cancelling_would_undo_and_closing_by_force_would_leave_is_told_and
 }
 
 #[tokio::test]
-async fn every_list_comes_in_pages_and_takes_no_parameter_that_it_does_not_know() {
+async fn every_list_has_pages_and_refuses_unknown_parameters() {
     let served = with_acme().await;
     for n in 0..3 {
         let limit = json!({ "key": format!("tenant/t-{n}"), "concurrency": 4 });

@@ -73,7 +73,7 @@ fn seen(stage: &Stage, name: &str) -> Option<Value> {
 
 /// S-29: no sweep is needed.
 #[tokio::test]
-async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_passed() {
+async fn a_demand_has_its_plan_and_its_victims_are_notified_at_once() {
     let stage = called_back().await;
 
     assert_eq!(states(&stage).await, ["EvictingVictims", "AwaitingExit"]);
@@ -85,7 +85,7 @@ async fn a_demand_has_its_plan_and_its_victims_are_told_before_any_time_has_pass
 
 /// S-30: killed exactly at the end of its grace period.
 #[tokio::test]
-async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
+async fn a_victim_that_does_not_end_is_evicted_after_its_grace_period() {
     let stage = called_back().await;
 
     stage.pass(GRACE - INSTANT).await;
@@ -103,7 +103,7 @@ async fn one_that_does_not_end_is_evicted_when_its_grace_has_passed() {
 
 /// Domain 3.5: a notified workload is notified again when it may continue.
 #[tokio::test]
-async fn one_whose_gpus_nobody_wants_any_more_runs_on() {
+async fn a_victim_keeps_running_if_its_gpus_are_no_longer_needed() {
     let stage = called_back().await;
 
     stage.ends("serve").await;
@@ -144,7 +144,7 @@ async fn called_back_from(stage: &Stage, gpus: impl Fn(&String) -> (String, BTre
 
 /// The cluster started the victim on other GPUs than planned: the GPUs on which it ran are cleaned, and not the planned ones.
 #[tokio::test]
-async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_planned() {
+async fn the_gpus_on_which_a_victim_ran_are_cleaned_instead_of_its_planned_ones() {
     let stage = Stage::with_tenant("H100").await;
     // The last GPU in service is unallocated in the account.
     let planned = called_back_from(&stage, |node| (node.clone(), [3].into())).await;
@@ -169,7 +169,7 @@ async fn the_gpus_on_which_a_victim_ran_are_cleaned_and_not_those_that_were_plan
 
 /// The location of the victim is unknown, so it is not evicted, and the planned GPUs are not cleaned.
 #[tokio::test]
-async fn one_whose_gpus_are_unknown_is_not_evicted() {
+async fn a_workload_with_unknown_gpus_is_not_evicted() {
     let stage = Stage::with_tenant("H100").await;
     called_back_from(&stage, |node| (node.clone(), BTreeSet::new())).await;
 
@@ -185,7 +185,7 @@ async fn one_whose_gpus_are_unknown_is_not_evicted() {
 
 /// A queued workload is started by the commit that admits it, whatever ended before it.
 #[tokio::test]
-async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
+async fn a_workload_admitted_from_the_queue_runs_in_the_cluster() {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("production", "first", 2).await;
     let next = job("production", "next", 2);
@@ -203,7 +203,7 @@ async fn whoever_is_admitted_from_the_line_runs_in_the_cluster() {
 }
 
 #[tokio::test]
-async fn one_is_not_evicted_for_a_demand_that_has_its_gpus_from_elsewhere() {
+async fn a_victim_is_not_evicted_for_a_demand_that_got_its_gpus_elsewhere() {
     let stage = called_back().await;
 
     stage.ends("own").await;

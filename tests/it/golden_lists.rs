@@ -72,14 +72,14 @@ fn the_first_difference_is_shown_with_its_line() {
 }
 
 #[test]
-fn the_openapi_document_is_the_golden_one() {
+fn the_openapi_document_matches_the_golden_file() {
     let document = serde_json::to_string_pretty(&sorted(api::openapi())).unwrap();
     compare("openapi.json", &(document + "\n"));
 }
 
 /// Codes of problems with their status, codes of failures as executions keep them, and exit codes of the program.
 #[test]
-fn the_codes_are_the_golden_ones() {
+fn the_codes_match_the_golden_list() {
     let mut list = String::new();
     for (code, status, ..) in api::codes() {
         writeln!(list, "problem {code} {status}").unwrap();
@@ -103,7 +103,7 @@ fn the_codes_are_the_golden_ones() {
 
 /// Every command with its own options, and below them the options that every command takes.
 #[test]
-fn the_commands_and_their_options_are_the_golden_ones() {
+fn the_commands_and_their_options_match_the_golden_list() {
     let mut list: String = cli::commands().into_iter().map(|(usage, _)| usage + "\n").collect();
     let dir = tempfile::tempdir().unwrap();
     let help = Ran::of(tenure(dir.path()).arg("--help"));
@@ -179,7 +179,7 @@ fn metrics(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_metrics_are_the_golden_ones() {
+async fn the_metrics_match_the_golden_list() {
     let served = busy().await;
     let text = served.send(served.ask(reqwest::Method::GET, "/metrics")).await.body;
     compare("metrics.txt", &metrics(text.as_str().unwrap()));
@@ -206,7 +206,7 @@ fn table(workflow: &Diagram) -> String {
 }
 
 #[test]
-fn the_states_actions_undos_and_edges_of_all_workflows_are_the_golden_ones() {
+fn the_states_actions_undos_and_edges_of_all_workflows_match_the_golden_list() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
     let engine = workflows::registered(engine).unwrap();

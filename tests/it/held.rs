@@ -80,7 +80,7 @@ type Damage = fn(&Path);
 
 /// A backup tool may omit the file, and a disk may damage it: the server starts in both cases and holds all work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_without_a_mark_of_its_place_or_with_a_damaged_one_is_held_and_released_as_it_says() {
+async fn a_copy_with_a_missing_or_damaged_mark_is_held_and_released_by_the_printed_command() {
     let damages: [(&str, Damage); 2] = [
         ("is missing", |place| fs::remove_file(place).unwrap()),
         ("cannot be read", |place| fs::write(place, b"\xff\xfe").unwrap()),
@@ -99,7 +99,7 @@ async fn a_copy_without_a_mark_of_its_place_or_with_a_damaged_one_is_held_and_re
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restored_server_performs_nothing_until_it_is_let_go() {
+async fn a_restored_server_performs_no_work_until_it_is_released() {
     let (server, id) = restored().await;
     let store = server.get("/v1/store").await;
     assert!(store["held"]["why"].as_str().unwrap().contains("is a copy"), "{store}");
@@ -169,7 +169,7 @@ async fn a_restored_server_performs_nothing_until_it_is_let_go() {
 
 /// A manual hold, as before a copy of a volume becomes another server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_is_held_by_hand_and_stays_so_when_it_is_started_again() {
+async fn a_server_that_an_operator_holds_stays_held_after_a_restart() {
     let first = Served::start();
     first.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let held = first.run(&["--token", &first.admin, "store", "hold", "--reason", "the volume is copied"]);

@@ -27,7 +27,7 @@ async fn a_requester_cannot_approve_their_own_request_over_http() {
 }
 
 #[tokio::test]
-async fn a_vote_counts_for_the_plan_that_was_read_alone() {
+async fn a_vote_counts_only_for_the_plan_that_was_read() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     served.asked(&id).await;
@@ -78,7 +78,7 @@ async fn the_same_event_twice_starts_one_execution() {
 }
 
 #[tokio::test]
-async fn an_event_that_comes_many_times_at_once_starts_one_execution() {
+async fn concurrent_copies_of_one_event_start_one_execution() {
     let served = Served::with_nodes().await;
     let document = small("acme");
     let (a, b, c, d) = tokio::join!(
@@ -100,7 +100,7 @@ async fn an_event_whose_key_was_used_for_something_else_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_cloud_event_is_told_so() {
+async fn an_invalid_cloud_event_is_refused_with_the_reason() {
     let served = Served::start();
     let post = async |body: Value| {
         served.post("/v1/events", "application/cloudevents+json", &body.to_string()).await
@@ -120,7 +120,7 @@ async fn what_is_no_cloud_event_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_wrong_document_is_answered_with_field_line_and_column() {
+async fn an_invalid_document_is_refused_with_field_line_and_column() {
     let served = Served::start();
     let yaml = small("acme").replace("tier: research", "tier: gold");
     let json = "{\n  \"name\": \"acme\",\n  \"tenant\": {\n    \"tier\": \"gold\"\n  }\n}";
@@ -139,7 +139,7 @@ async fn a_wrong_document_is_answered_with_field_line_and_column() {
 }
 
 #[tokio::test]
-async fn a_broken_row_is_named_and_nothing_of_the_file_is_applied() {
+async fn an_invalid_row_is_named_and_no_row_of_the_file_is_applied() {
     let served = Served::start();
     let file = crate::served::NODES.replace("n-7,96000", "n-7,many");
     let answer = served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", &file).await;
@@ -151,7 +151,7 @@ async fn a_broken_row_is_named_and_nothing_of_the_file_is_applied() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_is_a_problem_with_a_code_of_its_own() {
+async fn an_unknown_resource_is_a_problem_with_its_own_code() {
     let served = Served::start();
     let admin = &served.admin;
     let none = "tn_0011223344556677_0011223344556677001122334455667700112233445566770011223344556677";
@@ -187,14 +187,14 @@ async fn what_is_unknown_is_a_problem_with_a_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_body_past_the_limit_is_refused() {
+async fn a_body_above_the_limit_is_refused() {
     let served = Served::start_with(&[("TENURE_HTTP_BODY_LIMIT_BYTES", "1000")]);
     let answer = served.post("/v1/tenants", YAML, &"#".repeat(2_000)).await;
     assert_eq!((answer.status.as_u16(), answer.code()), (413, "request.too_large"));
 }
 
 #[tokio::test]
-async fn a_repeated_key_gets_the_answer_that_it_got_before() {
+async fn a_repeated_idempotency_key_gets_the_first_answer() {
     let served = Served::with_nodes().await;
     let post = async |key: &str, path: &str, body: String| {
         let request = served.ask(Method::POST, path).bearer_auth(&served.admin);
@@ -244,7 +244,7 @@ async fn a_second_execution_for_a_tenant_is_refused_and_the_first_is_named() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_that_go_on_where_they_ended() {
+async fn pages_of_a_list_continue_without_gaps() {
     let served = Served::with_nodes().await;
     let (mut ids, mut path) = (Vec::new(), "/v1/nodes?limit=3".to_owned());
     loop {
@@ -258,7 +258,7 @@ async fn lists_come_in_pages_that_go_on_where_they_ended() {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_and_nothing_is_changed() {
+async fn a_preview_shows_the_plan_and_changes_nothing() {
     let served = Served::with_nodes().await;
     let plan = served.post("/v1/tenants:plan", YAML, &large("acme")).await;
     assert_eq!(plan.status, 200, "{}", plan.body);
@@ -272,7 +272,7 @@ async fn a_plan_is_shown_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn readiness_names_its_checks_and_what_is_simulated() {
+async fn readiness_names_its_checks_and_the_simulated_parts() {
     let served = Served::with_nodes().await;
     let ready = served.send(served.ask(Method::GET, "/readyz?verbose")).await;
     assert_eq!(ready.status, 200);
@@ -290,7 +290,7 @@ async fn readiness_names_its_checks_and_what_is_simulated() {
 }
 
 #[tokio::test]
-async fn a_removed_user_is_let_in_no_more_and_no_answer_shows_a_token_again() {
+async fn a_removed_user_is_refused_and_no_answer_shows_a_token_again() {
     let served = Served::start();
     let token = served.user("ada", &["auditor"], None).await;
     assert_eq!(served.get_as(&token, "/v1/users").await.status, 200);

@@ -29,7 +29,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn an_incident_without_evidence_keeps_its_tenant_from_being_destroyed() {
+async fn an_incident_without_collected_evidence_blocks_the_destruction_of_its_tenant() {
     for (evidence, kept) in [("", "no evidence was given"), (" \n ", "no evidence"), ("XYZ", "XYZ")] {
         let served = with_acme().await;
         let incident = served.breach(json!({ "evidence": evidence })).await;
@@ -80,7 +80,7 @@ async fn an_incident_whose_hold_cannot_be_placed_is_parked_and_goes_on_once_it_c
 
 /// The reporter of an incident owns its hold, whatever detector they name.
 #[tokio::test]
-async fn the_reporter_of_an_incident_does_not_release_its_hold() {
+async fn the_reporter_of_an_incident_cannot_release_its_hold() {
     let served = with_acme().await;
     let incident = served.breach(json!({ "detector": "dcgm" })).await;
     served.asked(&incident).await;
@@ -95,7 +95,7 @@ async fn the_reporter_of_an_incident_does_not_release_its_hold() {
 
 /// Each incident has its own hold, also if an earlier one had the same subject.
 #[tokio::test]
-async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
+async fn a_second_incident_about_the_same_asset_has_its_own_hold() {
     let served = with_acme().await;
     let first = served.breach(json!({})).await;
     served.asked(&first).await;
@@ -112,7 +112,7 @@ async fn a_second_incident_about_the_same_has_a_hold_of_its_own() {
 
 /// An offboarding that waits for a hold, and a hold that is due for review, are listed as stuck.
 #[tokio::test]
-async fn a_held_offboarding_and_a_due_review_are_stuck_and_measured() {
+async fn a_held_offboarding_and_a_due_review_are_listed_as_stuck_and_measured() {
     let served = with_acme().await;
     let hold = |id: &str, review: &str| json!({ "tenant": ACME, "id": id, "kind": "legal", "reason": "a claim", "review_at": review });
     let past = served.json_as(&served.admin, "/v1/holds", hold("case-1", "2020-01-01T00:00:00.000Z")).await;
@@ -147,7 +147,7 @@ async fn a_held_offboarding_and_a_due_review_are_stuck_and_measured() {
 }
 
 #[tokio::test]
-async fn a_mistyped_asset_is_refused_with_the_names_that_it_resembles() {
+async fn a_misspelt_asset_is_refused_with_similar_names() {
     let served = with_acme().await;
     let typo = "bucket:objects/eu/Bucket/t-acme--ue";
     let hold = json!({ "tenant": ACME, "id": "case-1", "kind": "legal", "reason": "a claim", "asset": typo });

@@ -66,7 +66,7 @@ async fn vote(stage: &Stage, id: ExecutionId, verdict: Verdict) {
 }
 
 #[tokio::test]
-async fn work_leaves_a_node_with_errors_by_consent_and_is_anothers_only_once_it_is_gone() {
+async fn a_faulty_node_is_emptied_after_approval_and_reused_only_once_it_is_empty() {
     let stage = busy().await;
     says(&stage, &[("InspectGpus", FaultKind::AsksReset), ("EvictWorkload", FaultKind::WorkloadClings)]);
     let before: Workload = stage.find("acme/train").await.unwrap();
@@ -127,7 +127,7 @@ async fn uid(stage: &Stage, workload: &WorkloadRef) -> String {
 }
 
 #[tokio::test]
-async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
+async fn a_node_that_stays_unfit_is_quarantined_with_its_findings() {
     let stage = Stage::with_tenant("H100").await;
     says(&stage, &[("InspectGpus", FaultKind::AsksReboot), ("ExamineNode", FaultKind::NodeUnfit)]);
 
@@ -142,7 +142,7 @@ async fn a_node_that_stays_unfit_is_kept_apart_with_what_was_found() {
 
 /// A node that one incident left out of service may be returned by the next one.
 #[tokio::test]
-async fn a_node_that_people_left_out_of_service_comes_back_by_another_incident() {
+async fn a_node_left_out_of_service_returns_through_another_incident() {
     let stage = busy().await;
     says(&stage, &[("InspectGpus", FaultKind::NodeUnfit)]);
     let first = report(&stage).await;

@@ -12,7 +12,7 @@ fn said(served: &Served, arguments: &[&str]) -> String {
 /// Work for a closed cluster waits, reports why and which commands it accepts, and continues when the cluster is
 /// opened.
 #[tokio::test]
-async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() {
+async fn work_at_a_closed_cluster_shows_why_it_waits_and_continues_when_the_cluster_opens() {
     let served = Served::with_nodes().await;
     said(&served, &["limits", "close", "cluster/eu-1", "--reason", "the switch is being changed"]);
 
@@ -47,7 +47,7 @@ async fn what_waits_at_a_closed_cluster_says_so_and_goes_on_when_it_is_opened() 
 
 /// Every key of every attempt allows one at a time: the work is slower and complete.
 #[tokio::test]
-async fn work_is_done_under_the_tightest_limits() {
+async fn work_runs_under_the_tightest_limits() {
     let served = Served::with_nodes().await;
     for key in ["cluster/*", "tenant/*", "action/*"] {
         said(&served, &["limits", "set", key, "--concurrency", "1", "--rate", "1000/1s", "--burst", "5"]);
@@ -63,7 +63,7 @@ async fn work_is_done_under_the_tightest_limits() {
 }
 
 #[tokio::test]
-async fn limits_are_set_shown_and_taken_back() {
+async fn limits_are_set_shown_and_removed() {
     let served = Served::start();
     let set = [
         "limits",

@@ -6,7 +6,7 @@ use tests::newcomer::{Newcomer, WITHIN, Walk};
 
 /// The newcomer has only the program and its pages: reading everything and copying every command takes at most ten minutes.
 #[test]
-fn every_command_of_the_tutorial_works_in_its_order_on_a_folder_that_is_new() {
+fn every_command_of_the_tutorial_works_in_order_in_a_new_folder() {
     let walk = Walk::of(&page("tutorial.md"));
     assert!(walk.blocks() >= 12, "{}", walk.blocks());
     let said = Newcomer::begins(&walk.script, Path::new(TENURE)).ended();

@@ -54,7 +54,7 @@ fn open(dir: &Path) -> Embedded {
 }
 
 #[tokio::test]
-async fn a_notification_is_sent_signed_until_it_is_taken_and_then_forgotten() {
+async fn a_signed_notification_is_retried_until_it_is_accepted_and_then_removed() {
     let dir = tempfile::tempdir().unwrap();
     let told = Notification {
         id: "e-1.parked.3".into(),

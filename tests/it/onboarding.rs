@@ -48,7 +48,7 @@ fn request(text: &str) -> OnboardingRequest {
 }
 
 #[test]
-fn onboarding_is_sound() {
+fn the_check_finds_no_error_in_onboarding() {
     assert_eq!(check::<Onboarding>(), []);
 }
 
@@ -119,7 +119,7 @@ fn requester() -> Person {
 }
 
 #[tokio::test]
-async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
+async fn a_tenant_becomes_active_after_its_plan_is_approved() {
     let stage = Stage::new().await;
     let id = stage.begin(ACME).await;
     assert_eq!(stage.state(id).await.0, "AwaitingApproval");
@@ -151,7 +151,7 @@ async fn a_tenant_becomes_active_once_people_have_agreed_to_its_plan() {
 
 /// I-16.
 #[tokio::test]
-async fn a_requester_a_duplicate_and_a_vote_for_another_plan_do_not_count() {
+async fn votes_of_the_requester_duplicates_and_votes_for_another_plan_do_not_count() {
     let stage = Stage::new().await;
     let id = stage.begin(ACME).await;
     let digest = stage.engine.approval(id).await.unwrap().unwrap().digest;
@@ -206,7 +206,7 @@ async fn every_change_of_state_is_one_line_of_the_history() {
 }
 
 #[tokio::test]
-async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
+async fn an_onboarding_without_enough_capacity_waits_and_continues_when_capacity_is_freed() {
     let stage = Stage::new().await;
     let first = stage.begin(&ACME.replace("gpus: 16", "gpus: 32")).await;
     stage.approve(first).await;
@@ -238,7 +238,7 @@ async fn who_finds_too_little_waits_and_is_served_when_capacity_is_freed() {
 }
 
 #[tokio::test]
-async fn a_dry_run_shows_the_plan_that_people_will_vote_on_and_changes_nothing() {
+async fn a_dry_run_shows_the_plan_for_the_approval_and_changes_nothing() {
     let stage = Stage::new().await;
     let policy = PlatformPolicy::built_in().unwrap();
     let before = stage.store.documents("nodes", "", None, 1_000).await.unwrap().items;
@@ -252,7 +252,7 @@ async fn a_dry_run_shows_the_plan_that_people_will_vote_on_and_changes_nothing()
 }
 
 #[tokio::test]
-async fn a_request_that_policy_refuses_ends_with_its_reasons() {
+async fn a_request_that_policy_rejects_ends_with_its_reasons() {
     let stage = Stage::new().await;
     let id = stage.begin(&ACME.replace("eu-only", "[jp]")).await;
 
@@ -266,7 +266,7 @@ async fn a_request_that_policy_refuses_ends_with_its_reasons() {
 
 /// S-22: the created objects depend on the isolation level, and the plan lists them beforehand.
 #[test]
-fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects() {
+fn each_isolation_level_and_each_kind_of_cluster_has_its_own_set_of_objects() {
     let books = fleet();
     let policy = PlatformPolicy::built_in().unwrap();
     let objects = |text: String| {
@@ -289,7 +289,7 @@ fn each_level_of_isolation_and_each_kind_of_cluster_has_its_own_set_of_objects()
 
 /// S-54, S-122: the plan names the tier's class with the value of the current policy, and the container limit.
 #[test]
-fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
+fn the_plan_shows_the_priority_of_pods_and_the_largest_container() {
     let books = fleet();
     let object = |tier: &str, policy: &PlatformPolicy, kind: &str| {
         let text = ACME.replace("tier: standard", &format!("tier: {tier}")).replace("gpus: 16", "gpus: 8");
@@ -313,7 +313,7 @@ fn the_plan_says_how_pods_are_ranked_and_how_large_a_container_may_be() {
 
 /// An onboarding that was approved before limit ranges and classes existed keeps its plan, and creates neither.
 #[test]
-fn an_onboarding_from_before_makes_what_was_agreed_to_and_no_more() {
+fn an_onboarding_of_an_earlier_version_creates_exactly_what_was_approved() {
     let books = fleet();
     let small = request(&ACME.replace("gpus: 16", "gpus: 8"));
     let policy = PlatformPolicy::built_in().unwrap();
@@ -333,7 +333,7 @@ fn an_onboarding_from_before_makes_what_was_agreed_to_and_no_more() {
 
 /// Run with `BLESS=1` to write the diagram into the page.
 #[test]
-fn the_diagram_in_the_docs_is_the_one_that_runs() {
+fn the_documented_diagram_matches_the_workflow() {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/workflows/onboarding.md");
     let (begin, end) = ("<!-- diagram:begin -->\n", "<!-- diagram:end -->");
     let page = fs::read_to_string(PAGE).unwrap();
@@ -356,7 +356,7 @@ fn the_diagram_in_the_docs_is_the_one_that_runs() {
 
 /// The page names every state.
 #[test]
-fn the_page_says_what_every_state_does() {
+fn the_page_describes_every_state() {
     let page = include_str!("../../docs/workflows/onboarding.md");
     let table = page.split("## States").nth(1).unwrap();
     for state in diagram::<Onboarding>().states {

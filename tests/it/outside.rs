@@ -142,7 +142,7 @@ async fn fails(client: &str, platform: &Platform, peer: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_client_takes_more_of_a_peer_or_waits_longer_than_it_may() {
+async fn no_client_reads_more_of_an_answer_or_waits_longer_than_its_limits() {
     for way in [Way::Endless, Way::EndlessRefusal, Way::Slow, Way::Compressed] {
         for client in ["kubernetes", "slurm", "vault", "s3", "hook", "remote world"] {
             let (peer, folder) = (Peer::that_is(way).await, tempfile::tempdir().unwrap());
@@ -162,7 +162,7 @@ async fn no_client_takes_more_of_a_peer_or_waits_longer_than_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_leaves_a_server_that_never_ends() {
+async fn the_command_line_disconnects_from_a_server_with_an_endless_answer() {
     for way in [Way::Endless, Way::EndlessRefusal, Way::Compressed] {
         let (peer, folder) = (Peer::that_is(way).await, tempfile::tempdir().unwrap());
         let mut command = tenure(folder.path());
@@ -178,7 +178,7 @@ async fn the_command_line_leaves_a_server_that_never_ends() {
 }
 
 #[tokio::test]
-async fn a_program_behind_a_hook_that_never_stops_talking_is_ended() {
+async fn a_program_hook_with_endless_output_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let program = script(folder.path(), "exec yes");
     let targets = format!("hooks: {{dns: {{exec: {{program: {}}}}}}}", program.display());
@@ -201,7 +201,7 @@ fn bomb() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_burst_of_bombs_keeps_nobody_waiting() {
+async fn a_burst_of_malicious_documents_delays_no_other_caller() {
     let served = Arc::new(Served::start());
     let bombs: Vec<_> = (0..200)
         .map(|_| {
@@ -225,7 +225,7 @@ async fn a_burst_of_bombs_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_request_for_too_many_workspaces_is_refused_by_the_field_and_its_bound() {
+async fn a_request_for_too_many_workspaces_is_refused_with_field_and_limit() {
     let served = Served::start();
     let workspaces: Vec<_> =
         (0..20_000).map(|n| json!({ "name": format!("w-{n}"), "class": "batch" })).collect();
@@ -257,7 +257,7 @@ async fn a_request_for_too_many_workspaces_is_refused_by_the_field_and_its_bound
 
 /// The error for a document with a hundred thousand mistakes is no longer than for one with a hundred.
 #[tokio::test]
-async fn no_answer_is_longer_than_what_was_asked_with() {
+async fn an_error_has_a_bounded_length_whatever_the_request() {
     let served = Served::start();
     let long = "n".repeat(200_000);
     let wrong: String = (0..40_000).map(|n| format!("f{n}: 1\n")).collect();
@@ -309,7 +309,7 @@ fn shipped(dir: &Path, found: &mut Vec<(String, String)>) {
 }
 
 #[test]
-fn what_comes_from_outside_is_read_by_the_shared_readers_alone() {
+fn external_input_is_read_only_by_the_shared_readers() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources = Vec::new();
     let crates = ["engine", "workflows", "workflows/backends", "workflows/simulator"];
@@ -338,7 +338,7 @@ fn what_comes_from_outside_is_read_by_the_shared_readers_alone() {
 
 /// No decompression is compiled in: a few kilobytes of a compressed answer could become gigabytes.
 #[test]
-fn no_client_can_unpack_an_answer() {
+fn no_client_decompresses_an_answer() {
     let lock = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock")).unwrap();
     assert!(lock.contains("name = \"reqwest\""));
     assert!(!lock.contains("name = \"async-compression\""), "a client of HTTP was built with compression");

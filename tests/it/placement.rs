@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(tests::cases(256))]
 
     #[test]
-    fn a_placement_keeps_to_every_constraint_and_wastes_as_little_as_can_be(
+    fn a_placement_meets_every_constraint_and_wastes_as_little_as_possible(
         sites in sites(), gpus in 1..30_u32, kept in 0..6_u32, eu_only: bool, own_cluster: bool,
     ) {
         let (candidates, stock) = world(&sites, kept);
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn every_constraint_says_what_it_left_out(sites in sites(), eu_only: bool, own_cluster: bool) {
+    fn every_constraint_lists_the_nodes_that_it_excluded(sites in sites(), eu_only: bool, own_cluster: bool) {
         let (candidates, _) = world(&sites, 0);
         let (allowed, considered) = eligible(&candidates, &constraints(eu_only, own_cluster));
         let mut left = candidates.iter().map(|c| c.cluster.clone()).collect::<Vec<_>>();
@@ -151,7 +151,7 @@ fn among_equal_nodes_the_first_by_name_are_taken() {
 }
 
 #[test]
-fn a_large_ask_on_a_large_fleet_is_placed_in_no_time() {
+fn a_large_request_on_a_large_fleet_is_placed_quickly() {
     let nodes = (0..10_000).map(|n| if n % 3 == 0 { 4 } else { 8 }).collect();
     let (candidates, stock) = world(&[Site { region: 0, dedicated: false, slurm: false, nodes }], 0);
 

@@ -11,7 +11,7 @@ async fn listed(served: &Served, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_open_execution_says_how_far_it_is_and_one_that_is_over_or_on_its_way_back_does_not() {
+async fn only_an_open_execution_on_its_way_forward_shows_its_progress() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     let asked = served.asked(&id).await;
@@ -29,7 +29,7 @@ async fn an_open_execution_says_how_far_it_is_and_one_that_is_over_or_on_its_way
 }
 
 #[tokio::test]
-async fn when_three_have_completed_the_next_says_when_it_will_be_over() {
+async fn after_three_completed_executions_the_next_shows_an_estimated_end() {
     let served = Served::start_with(&[("TENURE_SIMULATED_DELAY_MS", "80")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let mut first = Vec::new();

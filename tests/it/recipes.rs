@@ -223,14 +223,14 @@ impl Recipe {
 }
 
 #[tokio::test]
-async fn the_recipe_for_terraform_does_what_a_hook_promises() {
+async fn the_recipe_for_terraform_fulfils_the_contract_of_hooks() {
     let recipe = Recipe::standing_in("terraform", "terraform", TERRAFORM, &["/modules/network"]);
     recipe.keeps_its_promise().await;
     recipe.asks_what_became_of_it().await;
 }
 
 #[tokio::test]
-async fn the_recipe_for_ansible_does_what_a_hook_promises() {
+async fn the_recipe_for_ansible_fulfils_the_contract_of_hooks() {
     let recipe =
         Recipe::standing_in("ansible", "ansible-playbook", ANSIBLE, &["/plays/it.yml", "/etc/hosts"]);
     recipe.keeps_its_promise().await;
@@ -238,14 +238,14 @@ async fn the_recipe_for_ansible_does_what_a_hook_promises() {
 }
 
 #[tokio::test]
-async fn the_recipe_for_helm_does_what_a_hook_promises() {
+async fn the_recipe_for_helm_fulfils_the_contract_of_hooks() {
     let recipe = Recipe::standing_in("helm", "helm", HELM, &["/charts/it"]);
     recipe.keeps_its_promise().await;
     recipe.asks_what_became_of_it().await;
 }
 
 #[tokio::test]
-async fn the_recipe_for_argo_cd_does_what_a_hook_promises() {
+async fn the_recipe_for_argo_cd_fulfils_the_contract_of_hooks() {
     let mut recipe = Recipe::standing_in("argo-cd", "argocd", ARGO, &[]);
     recipe.arguments = json!({
         "repo": "https://git.example/it", "path": "deploy", "cluster": "https://eu-1.example", "namespace": "t-acme",
@@ -256,7 +256,7 @@ async fn the_recipe_for_argo_cd_does_what_a_hook_promises() {
 
 /// Uses the real tool, with the module of the recipe. Skipped where it is not installed.
 #[tokio::test]
-async fn the_recipe_for_terraform_works_with_terraform_itself() {
+async fn the_recipe_for_terraform_works_with_the_real_terraform() {
     let Ok(version) = std::process::Command::new("terraform").arg("version").output() else {
         println!("skipped: terraform is not here; install it to have its recipe tried with it");
         return;

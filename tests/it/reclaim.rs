@@ -15,7 +15,7 @@ use workflows::{
 
 /// Run with `BLESS=1` to write the diagrams into the pages.
 #[test]
-fn the_diagrams_in_the_docs_are_those_that_run() {
+fn the_documented_diagrams_match_the_workflows() {
     drawn::<Reclaim>();
     drawn::<Eviction>();
     drawn::<CapacityExhaustion>();
@@ -42,7 +42,7 @@ fn drawn<W: Workflow>() {
 }
 
 #[test]
-fn every_machine_is_sound() {
+fn the_check_finds_no_error_in_any_workflow() {
     assert_eq!(check::<Reclaim>(), []);
     assert_eq!(check::<Eviction>(), []);
     assert_eq!(check::<CapacityExhaustion>(), []);
@@ -51,7 +51,7 @@ fn every_machine_is_sound() {
 }
 
 #[tokio::test]
-async fn an_exhaustion_survives_every_single_fault() {
+async fn a_capacity_exhaustion_survives_every_single_fault() {
     let report = verification::capacity_exhaustion().await.unwrap();
     println!("{report}");
     assert!(report.passed(), "{report}");
@@ -87,7 +87,7 @@ async fn the_start_of_an_admitted_workload_survives_every_fault_and_crash() {
 /// Any caller could send the signal that a workload has ended. A forged signal must not skip the request to end: else a running
 /// workload is removed by force, or keeps its GPUs until the reclaim gives up.
 #[test]
-fn nobody_is_waited_for_who_was_not_asked_to_end() {
+fn a_reclaim_waits_only_for_victims_that_it_has_asked_to_end() {
     let edges = diagram::<Eviction>().edges;
     let waited: Vec<_> = edges.iter().filter(|edge| edge.to == "Terminating").collect();
 
@@ -97,7 +97,7 @@ fn nobody_is_waited_for_who_was_not_asked_to_end() {
 
 /// A hold is named after its incident. A name that is too long must not make the hold fail silently.
 #[tokio::test]
-async fn evidence_is_held_however_long_the_name_of_the_incident() {
+async fn evidence_is_held_also_for_an_incident_with_a_long_name() {
     let tenants = ["acme", "tenant-whose-name-is-rather-long", "another"].map(|name| name.parse().unwrap());
     let happening = IncidentCause::IsolationBreach { tenants: tenants.to_vec() };
     let incident = IncidentResponse::new(happening, "audit".into(), "a packet that should not be".into());

@@ -17,7 +17,7 @@ use store::{Commit, Embedded, Key, Options, Put, Store as _};
 
 /// An answer that asks for a retry is not stored for its key.
 #[tokio::test]
-async fn a_key_whose_answer_was_to_ask_again_still_works_when_it_is() {
+async fn an_idempotency_key_that_was_answered_with_retry_works_on_the_retry() {
     let served = Served::with_nodes().await;
     let post = async |key: &str, path: &str, body: String| {
         let request = served.ask(Method::POST, path).bearer_auth(&served.admin);
@@ -45,7 +45,7 @@ async fn a_key_whose_answer_was_to_ask_again_still_works_when_it_is() {
 }
 
 #[tokio::test]
-async fn a_key_that_comes_many_times_at_once_takes_effect_once() {
+async fn concurrent_requests_with_one_idempotency_key_take_effect_once() {
     let served = Served::start();
     served.user("olga", &["platform_ops"], None).await;
     let body = json!({ "to": "olga", "until": soon(), "reason": "on leave" });
@@ -86,7 +86,7 @@ async fn leave_claimed(dir: &Path, key: &str, until: u64) {
 }
 
 #[tokio::test]
-async fn a_claim_that_a_killed_server_left_keeps_others_out_until_it_lapses() {
+async fn a_claim_of_a_killed_server_blocks_others_until_it_expires() {
     let served = Served::start();
     let ask = async |served: &Served| {
         let request = served.ask(Method::POST, "/v1/groups").bearer_auth(&served.admin);
@@ -146,7 +146,7 @@ async fn a_schedule_that_is_triggered_again_after_a_crash_fires_once() {
 
 /// The client has disconnected, and repeats the request.
 #[tokio::test]
-async fn what_was_begun_for_somebody_who_was_cut_off_is_ended_and_its_answer_kept() {
+async fn an_interrupted_request_is_completed_and_its_answer_is_stored() {
     let served = Served::start();
     let rows: String = (0..3_000).map(|n| format!("far-{n},96000,786432,8,H100\n")).collect();
     let nodes = format!("sn,cpu_milli,memory_mib,gpu,model\n{rows}");

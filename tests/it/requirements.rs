@@ -43,7 +43,7 @@ fn exists(test: &str) -> bool {
 }
 
 #[test]
-fn every_row_is_answered_once() {
+fn every_row_of_the_requirements_is_listed_once() {
     let page = page();
 
     let answered: Vec<_> = rows(&page).into_iter().map(|(row, _)| row.to_owned()).collect();
@@ -53,7 +53,7 @@ fn every_row_is_answered_once() {
 }
 
 #[test]
-fn every_test_that_is_named_exists() {
+fn every_named_test_exists() {
     let page = page();
     let rows = rows(&page);
     assert_eq!(rows.len(), ROWS);
@@ -72,11 +72,11 @@ fn every_test_that_is_named_exists() {
     }
     assert!(seen > ROWS, "only {seen} tests are named");
     let misnamed = "tenancy::histories::no_test_has_this_name";
-    assert!(!exists(misnamed) && !exists("no_such_module::every_row_is_answered_once"));
+    assert!(!exists(misnamed) && !exists("no_such_module::every_row_of_the_requirements_is_listed_once"));
 }
 
 #[test]
-fn the_count_is_that_of_the_rows() {
+fn the_counts_match_the_rows() {
     let page = page();
     let rows = rows(&page);
     let beginning = |word: &str| rows.iter().filter(|(_, answer)| answer.starts_with(word)).count();

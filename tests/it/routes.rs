@@ -40,7 +40,7 @@ const OPEN: [&str; 12] = [
 ];
 
 #[tokio::test]
-async fn without_a_token_nothing_but_health_metrics_signing_in_and_what_describes_the_server_is_open() {
+async fn without_a_token_only_health_metrics_sign_in_and_descriptions_are_available() {
     let served = Served::start();
     let mut met = BTreeSet::new();
     for rule in rules() {
@@ -60,7 +60,7 @@ async fn without_a_token_nothing_but_health_metrics_signing_in_and_what_describe
 }
 
 #[tokio::test]
-async fn a_role_does_what_the_table_says_and_no_more() {
+async fn a_role_permits_exactly_the_routes_of_the_table() {
     let served = Served::start();
     let auditor = served.user("otto", &["auditor"], None).await;
     let finance = served.user("fritz", &["finance"], None).await;
@@ -214,7 +214,7 @@ fn request_for(rule: &RouteInfo, tenant: &str) -> (&'static str, String) {
 }
 
 #[tokio::test]
-async fn a_tenant_meets_its_own_things_alone_on_every_route() {
+async fn a_tenant_sees_only_its_own_resources_on_every_route() {
     let served = Served::with_nodes().await;
     let all = three_tenants(&served).await;
     let mut met = BTreeSet::new();
@@ -304,7 +304,7 @@ async fn keeps_apart(
 
 /// Run with `BLESS=1` to write the codes into the page.
 #[test]
-fn the_codes_in_the_docs_are_those_that_there_are() {
+fn the_documented_codes_match_the_program() {
     let row = |(code, status, title, remedy)| format!("| `{code}` | {status} | {title} | {remedy} |\n");
     let table: String = codes().into_iter().map(row).collect();
     generated(
@@ -316,7 +316,7 @@ fn the_codes_in_the_docs_are_those_that_there_are() {
 
 /// Run with `BLESS=1` to write the routes into the page.
 #[test]
-fn the_routes_in_the_docs_are_those_that_there_are() {
+fn the_documented_routes_match_the_router() {
     let row = |rule: RouteInfo| {
         let (scope, roles) = match rule.access {
             Access::Open => ("everybody", "no token needed".to_owned()),

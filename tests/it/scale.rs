@@ -11,7 +11,7 @@ fn small() -> Size {
 /// Nodes die at once, others pause for longer than a lease, and the database pauses for a lease. Nothing is lost, and
 /// no task has two leases. Late writes are refused, and other nodes continue within a lease and five seconds.
 #[test]
-fn twenty_nodes_keep_the_laws_through_every_trouble() {
+fn twenty_nodes_keep_the_invariants_through_every_fault() {
     let told = run(&small());
 
     println!("{told}");
@@ -22,7 +22,7 @@ fn twenty_nodes_keep_the_laws_through_every_trouble() {
 
 /// The proposed way to look for work keeps the same laws.
 #[test]
-fn the_proposed_way_to_look_for_work_keeps_the_laws() {
+fn the_proposed_way_to_find_work_keeps_the_invariants() {
     let told = run(&Size { design: Design::PROPOSED, ..small() });
 
     assert_eq!((told.broken, told.broken_count), (vec![], 0));
@@ -30,7 +30,7 @@ fn the_proposed_way_to_look_for_work_keeps_the_laws() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn the_same_seed_gives_the_same_run() {
     let told = |seed| run(&Size { seed, minutes: 1, herd: 500, ..small() }).to_string();
 
     assert_eq!(told(7), told(7));
@@ -39,7 +39,7 @@ fn the_same_seed_is_the_same_run() {
 
 /// Each way to break the protocol violates a law, and the report names that law.
 #[test]
-fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
+fn an_intentionally_broken_protocol_violates_an_invariant() {
     let ways = [
         (Broken::EpochCheck, "was taken, and it stands under"),
         (Broken::TakeCheck, "before its lease lapsed"),
@@ -54,7 +54,7 @@ fn a_protocol_that_is_broken_on_purpose_breaks_a_law() {
 
 /// One process, to which the costs of the model were fitted. `docs/evidence/scale.md` has both this case and others.
 #[test]
-fn the_model_gives_what_was_measured_within_a_half() {
+fn the_model_agrees_with_measurements_within_50_percent() {
     // Parallel writers, and transitions a second as `cargo bench -p tests --bench capacity` printed them.
     for (writers, measured) in [(1, 532.0), (8, 1_315.0), (64, 5_262.0), (512, 9_368.0)] {
         let size = Size { nodes: 1, executions: 1, minutes: 1, writers, costs: Costs::measured(), ..small() };
@@ -67,7 +67,7 @@ fn the_model_gives_what_was_measured_within_a_half() {
 }
 
 #[test]
-fn a_wrong_argument_is_told_with_what_is_known() {
+fn an_invalid_argument_is_refused_with_the_valid_ones() {
     let wrong = |words: &[&str]| parse(words.iter().map(|word| (*word).to_owned())).unwrap_err();
 
     assert!(wrong(&["--knots", "1"]).contains("--nodes"));

@@ -75,7 +75,7 @@ async fn a_schedule_is_set_shown_changed_and_deleted_and_its_history_stays() {
 }
 
 #[tokio::test]
-async fn a_schedule_that_cannot_be_is_refused_with_the_field_and_nobody_schedules_more_than_they_may_do() {
+async fn an_invalid_schedule_is_refused_with_the_field_and_needs_the_permissions_of_its_user() {
     let served = with_acme().await;
     let with = |name: &str, value: Value| {
         let mut body = overdue("0 2 * * *");
@@ -117,7 +117,7 @@ async fn a_schedule_that_cannot_be_is_refused_with_the_field_and_nobody_schedule
 }
 
 #[tokio::test]
-async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
+async fn a_built_in_schedule_can_be_paused_and_triggered_but_not_changed() {
     let served = with_acme().await;
     for (method, path) in [(Method::PUT, "/v1/schedules/reclaim"), (Method::DELETE, "/v1/schedules/drift")] {
         let asked = served.ask(method, path).bearer_auth(&served.admin).json(&overdue("0 2 * * *"));
@@ -154,7 +154,7 @@ async fn what_is_built_in_is_paused_and_triggered_and_not_changed() {
 }
 
 #[tokio::test]
-async fn schedules_are_steered_from_the_command_line() {
+async fn schedules_are_controlled_from_the_command_line() {
     let served = with_acme().await;
     let file = served.dir.path().join("nightly.yaml");
     // An incident stays open until it is reviewed, so the next occurrence waits for it.

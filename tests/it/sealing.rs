@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 
 /// The text of a user is on the disk in no readable form, and the key is not on the disk.
 #[tokio::test]
-async fn a_sealed_server_keeps_what_it_knows_from_its_disk_and_starts_with_its_key_alone() {
+async fn an_encrypted_server_stores_no_plain_text_and_starts_only_with_its_key() {
     let elsewhere = tempfile::tempdir().unwrap();
     let key = elsewhere.path().join("platform.key");
     let digits = "0123456789abcdef".repeat(4);

@@ -36,7 +36,7 @@ async fn three() -> Served {
 }
 
 #[tokio::test]
-async fn executions_are_found_in_one_language_and_a_tenants_token_finds_its_own() {
+async fn executions_are_found_by_a_filter_and_the_token_of_a_tenant_finds_only_its_own() {
     let served = three().await;
     let owner = served.user("olga", &["tenant_owner"], Some("beta")).await;
     let admin = served.admin.clone();
@@ -78,7 +78,7 @@ async fn executions_are_found_in_one_language_and_a_tenants_token_finds_its_own(
 }
 
 #[tokio::test]
-async fn many_executions_are_changed_only_after_they_were_looked_at() {
+async fn many_executions_are_changed_only_after_a_preview() {
     let served = three().await;
     let admin = served.admin.clone();
     let batch = async |token: &str, body: Value| served.json_as(token, "/v1/executions:batch", body).await;
@@ -154,7 +154,7 @@ async fn until_ended(served: &Served, at: &str) -> Value {
 
 /// An unfinished batch continues after a kill and a restart; each execution gets its command once.
 #[tokio::test]
-async fn a_batch_goes_on_after_a_kill_and_repeats_nothing() {
+async fn a_batch_continues_after_a_kill_and_repeats_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(Path::new(TENURE), dir.path(), None);
     let caller = server.caller(&server.admin());
@@ -211,7 +211,7 @@ async fn a_batch_goes_on_after_a_kill_and_repeats_nothing() {
 }
 
 #[test]
-fn every_field_of_the_language_is_in_its_page() {
+fn every_field_of_the_filter_language_is_documented() {
     let page = page("search.md");
     let documented: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
@@ -222,7 +222,7 @@ fn every_field_of_the_language_is_in_its_page() {
 
 /// The page quotes the actual answers to invalid filters.
 #[test]
-fn the_answers_in_the_page_are_those_that_are_given() {
+fn the_documented_answers_match_the_server() {
     let page = page("search.md");
     let section = page.split("## When it is misread").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows: Vec<_> =

@@ -77,7 +77,7 @@ fn refused(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn one_administrator_cannot_vote_as_users_of_their_making_or_of_their_users_making() {
+async fn one_administrator_cannot_vote_as_users_that_they_created_directly_or_indirectly() {
     let (served, id) = leaving("false").await;
     for (name, role) in VOTERS {
         let first = served.user(name, &[role], None).await;
@@ -97,7 +97,7 @@ async fn one_administrator_cannot_vote_as_users_of_their_making_or_of_their_user
 }
 
 #[tokio::test]
-async fn who_asks_as_a_user_of_their_making_cannot_vote_as_themselves() {
+async fn an_administrator_cannot_vote_on_the_request_of_a_user_that_they_created() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let puppet = served.user("a2", &["admin"], None).await;
@@ -109,7 +109,7 @@ async fn who_asks_as_a_user_of_their_making_cannot_vote_as_themselves() {
 }
 
 #[tokio::test]
-async fn people_who_have_claimed_a_credential_of_their_own_count_and_are_certified_without_a_mark() {
+async fn votes_with_a_claimed_credential_count_and_are_certified_without_a_mark() {
     let (served, id) = leaving("false").await;
     let mut tokens = Vec::new();
     for (name, role) in VOTERS {
@@ -152,7 +152,7 @@ async fn people_who_have_claimed_a_credential_of_their_own_count_and_are_certifi
 }
 
 #[tokio::test]
-async fn a_reset_after_the_claim_is_the_administrators_again_and_what_was_claimed_is_not() {
+async fn a_reset_credential_counts_as_the_administrators_own_and_a_claimed_one_does_not() {
     let (served, id) = leaving("false").await;
     served.user("d1", &["dpo"], None).await;
     let own = served.claimed(&served.code("d1").await);
@@ -163,7 +163,7 @@ async fn a_reset_after_the_claim_is_the_administrators_again_and_what_was_claime
 }
 
 #[tokio::test]
-async fn whom_the_requester_has_put_into_a_group_since_their_claim_does_not_count_until_the_next() {
+async fn a_voter_added_to_a_group_by_the_requester_counts_only_after_another_claim() {
     let (served, id) = leaving("false").await;
     served.user("d1", &["dpo"], None).await;
     let own = served.claimed(&served.code("d1").await);
@@ -183,7 +183,7 @@ async fn whom_the_requester_has_put_into_a_group_since_their_claim_does_not_coun
 }
 
 #[tokio::test]
-async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_service_or_the_first_admin() {
+async fn an_enrolment_code_works_once_and_not_for_services_or_the_first_administrator() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
     served.user("ada", &["platform_ops"], None).await;
     let (before, code) = (served.code("ada").await, served.code("ada").await);
@@ -203,7 +203,7 @@ async fn a_code_is_worth_one_claim_until_the_next_is_made_and_none_is_for_a_serv
 }
 
 #[tokio::test]
-async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
+async fn in_trial_mode_dependent_votes_count_and_are_marked_in_plan_vote_and_certificate() {
     let (served, id) = leaving("true").await;
     let leave =
         json!({ "tenant": "acme", "basis": "tenant_request", "reference": "mail 7", "reason": "moves" });
@@ -232,7 +232,7 @@ async fn in_a_trial_such_votes_count_and_plan_vote_and_certificate_say_so() {
 
 /// The vote of a removed user is on the certificate with the day of their removal.
 #[tokio::test]
-async fn the_vote_of_a_user_who_was_removed_since_is_marked_in_the_approval_and_on_the_certificate() {
+async fn the_vote_of_a_removed_user_is_marked_in_the_approval_and_on_the_certificate() {
     let (served, id) = leaving("false").await;
     let mut tokens = Vec::new();
     for (name, role) in VOTERS {
@@ -275,7 +275,7 @@ async fn small_tenant(served: &Served) {
 }
 
 #[tokio::test]
-async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_of_votes() {
+async fn the_confirmation_of_a_command_or_hold_release_follows_the_rules_of_votes() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false"), ("TENURE_ENGINE_SECOND_PERSON", "pause")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     let id = served.onboard(&large("acme")).await;
@@ -303,7 +303,7 @@ async fn who_releases_a_hold_or_seconds_a_command_is_another_person_by_the_rule_
 
 /// The placer's user may be removed by then: the rights of their credential at the time count.
 #[tokio::test]
-async fn a_hold_of_a_user_of_ones_own_making_is_not_released_once_that_user_is_removed() {
+async fn a_hold_placed_by_a_user_is_not_released_by_the_creator_of_that_user() {
     let served = Served::start_with(&[("TENURE_TRIAL", "false")]);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
     small_tenant(&served).await;

@@ -139,7 +139,7 @@ fn fragment(url: &Url) -> Vec<(String, String)> {
 /// From the console: leave, return, exchange the code. The person is a user with the rights of their groups until they
 /// sign out.
 #[tokio::test]
-async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names() {
+async fn a_browser_tab_returns_from_the_provider_as_the_user_that_the_provider_names() {
     let house = House::start().await;
     let came = house.by_browser("of this tab").await;
     assert_eq!(came[0].0, "code", "{came:?}");
@@ -159,7 +159,7 @@ async fn a_tab_that_left_for_the_provider_comes_back_as_whom_the_provider_names(
 
 /// The rights of groups are read again at each sign-in; those of a tenant's group are limited to that tenant.
 #[tokio::test]
-async fn groups_say_what_somebody_may_and_no_group_nothing() {
+async fn groups_determine_roles_and_a_user_without_groups_has_none() {
     let house = House::start().await;
     house.identity.is(json!({ "sub": "zoe", "groups": ["own-acme"] }));
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
@@ -189,7 +189,7 @@ async fn groups_say_what_somebody_may_and_no_group_nothing() {
 
 /// Without a sign-out.
 #[tokio::test]
-async fn a_session_ends_by_itself_when_its_time_is_over() {
+async fn a_session_expires() {
     let house = House::start_with("5s").await;
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
     let token = session["token"].as_str().unwrap();
@@ -204,7 +204,7 @@ async fn a_session_ends_by_itself_when_its_time_is_over() {
 
 /// An admin ends one session, or removes the user; a new sign-in does not restore ended sessions.
 #[tokio::test]
-async fn a_session_ends_when_an_admin_says_so() {
+async fn a_session_ends_when_an_administrator_ends_it() {
     let house = House::start().await;
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
     let (first, id) =
@@ -231,7 +231,7 @@ async fn a_session_ends_when_an_admin_says_so() {
 
 /// New keys of the provider are found. During its outage, signed-in users work on, and the last keys remain valid.
 #[tokio::test]
-async fn new_keys_are_found_and_an_outage_of_the_provider_stops_nobody_who_works() {
+async fn new_keys_are_loaded_and_an_outage_of_the_provider_does_not_end_sessions() {
     let mut house = House::start().await;
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
     let token = session["token"].as_str().unwrap().to_owned();

@@ -18,7 +18,7 @@ fn with_shortages(engine: Engine<Platform>) -> Engine<Platform> {
 }
 
 #[tokio::test]
-async fn who_was_shut_out_is_let_in_when_a_shortage_is_accepted_and_nobody_is_asked_in_vain() {
+async fn an_accepted_shortage_unblocks_its_workspaces_and_requests_only_useful_approvals() {
     let stage = Stage::with_tenant("H100").await;
     let stage = Stage { engine: with_shortages(stage.engine), ..stage };
     let (region, model) = ("eu-west".parse().unwrap(), "H100".parse().unwrap());

@@ -27,7 +27,7 @@ fn scene(text: &str) -> Scenario {
 }
 
 #[test]
-fn reservations_of_the_first_half_are_counted_as_the_recipe_counts_them() {
+fn reservations_from_the_first_half_match_the_documented_computation() {
     let Some(text) = data("dlrm/disaggregated_DLRM_trace.csv") else { return };
 
     let scene = scene(&text);
@@ -38,7 +38,7 @@ fn reservations_of_the_first_half_are_counted_as_the_recipe_counts_them() {
 }
 
 #[test]
-fn a_sampled_trace_gets_shares_of_every_kind_that_it_asks_for() {
+fn a_sampled_trace_has_shares_of_every_gpu_model_that_it_requests() {
     let Some(text) = data("openb/openb_pod_list_default.csv") else { return };
 
     let scene = scene(&text);
@@ -54,7 +54,7 @@ fn a_sampled_trace_gets_shares_of_every_kind_that_it_asks_for() {
 
 /// Two nodes, four workspaces and ten engineers: the log is always the same. Run with `BLESS=1` to write it.
 #[test]
-fn the_morning_peak_takes_back_what_production_lent() {
+fn the_morning_peak_reclaims_the_loans_of_production() {
     let (_, outcomes) = morning_peak();
 
     for outcome in &outcomes {
@@ -69,7 +69,7 @@ fn the_morning_peak_takes_back_what_production_lent() {
 }
 
 #[test]
-fn what_is_wrong_with_a_trace_is_said_by_line_and_column_with_what_to_do() {
+fn an_error_in_a_trace_has_line_column_and_remedy() {
     let text = "at_s,workspace,gpus,class\n0,research,1,batch\nnoon,research,0,fast\n";
 
     let invalid = read(text, 1).unwrap_err().to_string();
@@ -93,7 +93,7 @@ workloads:
 ";
 
 #[test]
-fn what_is_repeated_happens_as_often_and_every_time_alike() {
+fn repetitions_have_the_requested_count_and_equal_results() {
     let once = scene(AN_HOUR);
     let thrice = once.clone().repeated(3).unwrap();
 
@@ -112,7 +112,7 @@ fn what_is_repeated_happens_as_often_and_every_time_alike() {
 }
 
 #[test]
-fn what_cannot_be_repeated_so_often_is_refused_with_what_to_do() {
+fn too_many_repetitions_are_refused_with_a_remedy() {
     let long = scene(&AN_HOUR.replace("whole", &"w".repeat(63)));
 
     assert_eq!(
@@ -153,7 +153,7 @@ workloads:
 ";
 
 #[test]
-fn equal_borrowers_get_the_same_within_one_job() {
+fn equal_borrowers_differ_by_at_most_one_job() {
     let mut yaml = RIVALS.to_owned();
     for number in 0..40 {
         for workspace in ["one", "other"] {
@@ -174,7 +174,7 @@ fn equal_borrowers_get_the_same_within_one_job() {
 }
 
 #[test]
-fn no_loan_outlasts_its_term_while_somebody_waits() {
+fn no_loan_outlasts_its_term_while_a_workload_waits() {
     let yaml = format!(
         "{RIVALS}  - {{at: 0s, workspace: one, name: for-ever, gpus: 6, lasts: 12h, class: batch}}\n  - {{at: 10m, workspace: other, name: patient, gpus: 2, lasts: 1h, class: batch}}\n"
     );
@@ -189,7 +189,7 @@ fn no_loan_outlasts_its_term_while_somebody_waits() {
 }
 
 #[test]
-fn without_borrowing_nothing_is_lent_and_less_is_used() {
+fn without_borrowing_there_are_no_loans_and_less_usage() {
     let (_, outcomes) = morning_peak();
 
     let of =
@@ -201,7 +201,7 @@ fn without_borrowing_nothing_is_lent_and_less_is_used() {
 }
 
 #[test]
-fn the_page_stands_by_itself() {
+fn the_report_page_is_self_contained() {
     let (scene, outcomes) = morning_peak();
 
     let page = page(&Report::of(&scene, 1, "built-in", outcomes));
@@ -216,7 +216,7 @@ fn the_page_stands_by_itself() {
 
 /// `cargo bench -p tests --bench traces` replays ten thousand of them.
 #[test]
-fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
+fn random_scenarios_keep_every_invariant_while_calls_fail_and_victims_do_not_end() {
     let (mut victims, mut waited) = (0, 0);
     for seed in 1..=WORLDS {
         let (text, outcome) = tests::traces::run(seed);
@@ -229,7 +229,7 @@ fn random_worlds_keep_every_promise_while_calls_fail_and_victims_linger() {
 }
 
 #[test]
-fn the_command_ends_with_how_many_invariants_were_violated() {
+fn the_exit_code_of_the_command_reports_violated_invariants() {
     let file = examples().join("morning-peak.yaml");
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report");

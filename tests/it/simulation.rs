@@ -11,7 +11,7 @@ use strum::VariantArray as _;
 /// S01, S03, S05, S07, S08, S09, S10, S11, S23, S25, S28, S30, S38, S39, S40, S46, S47, S54: nodes die around commits and return
 /// under old names and new ones, answers get lost, clocks jump. Every request becomes one execution, and each ends correctly.
 #[test]
-fn days_of_trouble_break_no_law() {
+fn days_with_faults_violate_no_invariant() {
     let sum = play_many(1, 60, |_| vec![]);
 
     println!("{sum}");
@@ -20,7 +20,7 @@ fn days_of_trouble_break_no_law() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_day() {
+fn the_same_seed_gives_the_same_day() {
     for seed in [3, 14, 159] {
         let (one, other) = (play(&Case::of(seed)), play(&Case::of(seed)));
 
@@ -30,7 +30,7 @@ fn the_same_seed_is_the_same_day() {
 }
 
 #[test]
-fn a_day_without_trouble_has_none() {
+fn a_day_without_faults_has_no_violation() {
     let without: BTreeSet<Trouble> = Trouble::VARIANTS.iter().copied().collect();
 
     let verdict = play(&Case { without, ..Case::of(7) });
@@ -39,7 +39,7 @@ fn a_day_without_trouble_has_none() {
 }
 
 #[test]
-fn a_failing_day_is_told_with_the_command_that_plays_it_again() {
+fn a_failing_day_prints_the_command_that_replays_it() {
     let mut verdict = play(&Case { upto: 9, ..Case::of(5) });
     verdict.broken.push("made up".into());
 
@@ -53,7 +53,7 @@ fn a_failing_day_is_told_with_the_command_that_plays_it_again() {
 }
 
 #[test]
-fn a_wrong_argument_is_told_with_what_is_known() {
+fn an_invalid_argument_is_refused_with_the_valid_ones() {
     let wrong = |words: &[&str]| parse(words.iter().map(|word| (*word).to_owned())).unwrap_err();
 
     assert!(wrong(&["--seed", "1", "--without", "rain"]).contains("crash_before"));
@@ -63,7 +63,7 @@ fn a_wrong_argument_is_told_with_what_is_known() {
 
 /// An acknowledged commit is on disk: the power is cut right afterwards.
 #[test]
-fn what_was_acknowledged_survives_a_power_cut() {
+fn acknowledged_commits_survive_a_power_cut() {
     for seed in 0..8 {
         assert_eq!(disk::cut_power(seed), Vec::<String>::new(), "seed {seed}");
     }

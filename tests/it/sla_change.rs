@@ -11,7 +11,7 @@ use workflows::{
 };
 
 #[test]
-fn sla_change_is_sound() {
+fn the_check_finds_no_error_in_sla_change() {
     assert_eq!(check::<SlaChange>(), []);
 }
 
@@ -38,7 +38,7 @@ async fn tenant(stage: &Stage) -> Tenant {
 
 /// S-93.
 #[tokio::test]
-async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
+async fn an_upgrade_reaches_the_ledger_and_the_platform() {
     let stage = Stage::with_tenant("H100").await;
     let policy = PlatformPolicy::built_in().unwrap();
     let wanted = asked("tier: enterprise\nallow_preemption: false");
@@ -80,7 +80,7 @@ async fn an_upgrade_is_in_force_in_the_ledger_and_on_the_platform() {
 
 /// Guard of 3.7: refused until the tenant's workloads run only on its own GPUs.
 #[tokio::test]
-async fn no_preemption_is_promised_only_once_nothing_runs_on_borrowed_gpus() {
+async fn no_preemption_is_promised_only_once_no_workload_runs_on_borrowed_gpus() {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train-1", 2).await;
     stage.runs("research", "train-2", 1).await;
@@ -105,7 +105,7 @@ async fn no_preemption_is_promised_only_once_nothing_runs_on_borrowed_gpus() {
 }
 
 #[tokio::test]
-async fn a_change_waits_for_the_window_that_the_tenant_chose() {
+async fn a_change_waits_for_the_maintenance_window_of_the_tenant() {
     let stage = Stage::with_tenant("H100").await;
     let id = begin(&stage, "tier: standard\nnot_before: 2026-01-11T00:00:00Z").await;
     stage.approve(id).await;
@@ -120,7 +120,7 @@ async fn a_change_waits_for_the_window_that_the_tenant_chose() {
 
 /// S-22: never a mere edit of a field.
 #[tokio::test]
-async fn a_level_is_lowered_with_approval_and_the_nodes_are_cut_up_while_nothing_runs() {
+async fn a_lower_level_needs_approval_and_nodes_are_partitioned_while_they_are_idle() {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train-1", 1).await;
     let id = begin(&stage, "isolation: shared_slices\nallow_gpu_sharing: true").await;
@@ -142,7 +142,7 @@ async fn a_level_is_lowered_with_approval_and_the_nodes_are_cut_up_while_nothing
 }
 
 #[tokio::test]
-async fn a_promise_that_cannot_be_made_is_rejected_by_the_rule_that_says_so() {
+async fn an_impossible_service_level_is_rejected_by_the_rule_that_forbids_it() {
     let stage = Stage::with_tenant("H100").await;
     for (changes, rule) in [
         ("tier: research", "sla.changes"),
@@ -168,7 +168,7 @@ async fn a_promise_that_cannot_be_made_is_rejected_by_the_rule_that_says_so() {
 }
 
 #[test]
-fn a_request_with_faults_names_each_at_its_place() {
+fn a_request_with_errors_reports_each_at_its_place() {
     let invalid = SlaRequest::from_yaml("tenant: acme\ntier: gold\nallow_preemption: maybe\n").unwrap_err();
 
     let said = invalid.to_string();
@@ -183,7 +183,7 @@ fn a_request_with_faults_names_each_at_its_place() {
 
 /// I-15.
 #[tokio::test]
-async fn a_tenant_has_one_change_of_its_promise_at_a_time() {
+async fn a_tenant_has_one_open_change_of_its_service_level() {
     let stage = Stage::with_tenant("H100").await;
     let first = begin(&stage, "tier: standard").await;
 

@@ -31,7 +31,7 @@ async fn admitted(served: &Served, name: &str) -> Value {
 
 /// S-44: a tenant buys slices, has quotas of them, uses, borrows and returns them, and never gets a whole GPU of a cut node.
 #[tokio::test]
-async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_a_cut_node() {
+async fn a_tenant_uses_borrows_and_returns_slices_but_gets_no_whole_gpu_of_a_partitioned_node() {
     let served = Served::with_nodes().await;
     let id = served.onboard(SLICER).await;
     let onboarded = served.ended(&id).await;
@@ -61,7 +61,7 @@ async fn a_tenant_buys_uses_borrows_and_returns_slices_and_gets_no_whole_gpu_of_
 
 /// Every input accepts every name of a model, and an unknown name is rejected with the nearest known one.
 #[tokio::test]
-async fn an_unknown_model_is_refused_with_the_known_ones() {
+async fn the_refusal_of_an_unknown_model_lists_the_known_ones() {
     let served = Served::with_nodes().await;
     let nodes = NODES.replace("n-", "m-").replace("H100", "NVIDIA-H100-80GB-HBM3");
     let imported = served.post("/v1/fleet:import?cluster=eu-2&region=eu", "text/csv", &nodes);

@@ -22,7 +22,7 @@ fn seconds() -> f64 {
 
 /// A series must exist at zero for an increase to be visible.
 #[tokio::test]
-async fn whatever_may_be_counted_is_told_as_zero_from_the_start() {
+async fn every_counter_starts_at_zero() {
     let text = metrics(&Served::start()).await;
 
     for series in [
@@ -50,7 +50,7 @@ async fn whatever_may_be_counted_is_told_as_zero_from_the_start() {
 }
 
 #[tokio::test]
-async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
+async fn waiting_approvals_and_free_gpus_are_counted_from_the_store() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     let approval = served.asked(&id).await;
@@ -81,7 +81,7 @@ async fn what_waits_for_people_and_what_is_free_is_told_from_the_store() {
 
 /// The names and types that common dashboards expect.
 #[tokio::test]
-async fn the_process_the_disk_and_the_routes_are_told_as_prometheus_has_it() {
+async fn process_disk_and_route_metrics_have_the_prometheus_format() {
     let served = Served::start();
     served.get("/v1/tenants").await;
     let text = metrics(&served).await;

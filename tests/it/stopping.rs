@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// `/readyz` fails at once. All other requests are answered until the grace period ends, and each connection is closed
 /// with its answer, so that no request is cut off.
 #[tokio::test]
-async fn a_server_that_is_to_stop_says_so_and_goes_on_answering_for_its_grace() {
+async fn a_stopping_server_is_not_ready_and_answers_during_its_grace_period() {
     program::install_tls();
     let dir = tempfile::tempdir().unwrap();
     let server = Running::start(dir.path(), &[("TENURE_HTTP_GRACE", "1s")]);

@@ -48,7 +48,7 @@ async fn together<T, F: Future<Output = T>>(all: impl Iterator<Item = F>) -> Vec
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_submits_of_one_tenant_at_once_are_all_decided() {
+async fn a_hundred_simultaneous_submissions_of_one_tenant_are_all_decided() {
     let served = with_acme().await;
     seen(&served, "acme").await;
 

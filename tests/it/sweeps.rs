@@ -27,7 +27,7 @@ async fn offboarding(stage: &Stage) -> store::Record {
 }
 
 #[tokio::test]
-async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
+async fn an_ended_contract_starts_an_offboarding_that_needs_approval() {
     let stage = Stage::with_tenant("H100").await;
     let to = Some("2026-01-31".to_owned());
     let end = |view: &mut engine::View| {
@@ -60,7 +60,7 @@ async fn a_tenant_whose_contract_has_ended_begins_to_leave_and_people_decide() {
 }
 
 #[tokio::test]
-async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone() {
+async fn a_difference_between_platform_and_ledger_is_reported_and_not_repaired() {
     for (model, kind) in [("H100", ClusterKind::Kubernetes), ("A100", ClusterKind::Slurm)] {
         let stage = Stage::with_tenant(model).await;
         assert_eq!(
@@ -85,7 +85,7 @@ async fn a_platform_that_says_otherwise_than_the_books_is_found_and_left_alone()
 }
 
 #[tokio::test]
-async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
+async fn gpus_that_are_in_use_but_free_in_the_ledger_are_found() {
     let stage = Stage::with_tenant("H100").await;
     let tenant: TenantId = "acme".parse().unwrap();
     let occupancy: Occupancy = stage.find("acme").await.unwrap();
@@ -107,7 +107,7 @@ async fn gpus_that_are_in_use_and_free_in_the_books_are_found() {
 
 /// A tenant's row is missing, as after a disaster: the others are swept, and the result names the skipped tenant.
 #[tokio::test]
-async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept() {
+async fn a_tenant_without_its_own_row_is_skipped_and_the_others_are_swept() {
     let stage = Stage::with_tenant("H100").await;
     let acme: Cohort = stage.find("acme").await.unwrap();
     let lost = Cohort { tenant: "aaa".parse().unwrap(), ..acme };
@@ -121,7 +121,7 @@ async fn a_tenant_whose_own_row_is_missing_is_left_out_and_the_others_are_swept(
 
 /// S-139, S-140: too little has been free for long enough, so capacity exhaustion starts once.
 #[tokio::test]
-async fn a_model_that_runs_short_for_long_enough_starts_a_capacity_exhaustion_by_itself() {
+async fn a_long_shortage_of_a_model_starts_a_capacity_exhaustion() {
     let stage = Stage::with_tenant("H100").await;
     let engine = stage.engine.with_workflow::<CapacityExhaustion>().unwrap();
     let stage = Stage { engine, ..stage };

@@ -120,7 +120,7 @@ fn tenure(folder: &Path, targets: &str, arguments: &[&str]) -> Output {
 
 /// A partly valid file is not used: the server does not start, and names the correction.
 #[test]
-fn a_server_does_not_start_with_a_file_that_has_a_mistake() {
+fn a_server_does_not_start_with_an_invalid_target_file() {
     let folder = tempfile::tempdir().unwrap();
     for (targets, said) in [
         (
@@ -142,7 +142,7 @@ fn a_server_does_not_start_with_a_file_that_has_a_mistake() {
 
 /// S50.
 #[tokio::test]
-async fn a_server_says_what_is_real_and_what_is_simulated() {
+async fn a_server_reports_which_backends_are_real_and_which_are_simulated() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("targets.yaml");
     std::fs::write(&file, hook_file(folder.path())).unwrap();

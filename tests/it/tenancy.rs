@@ -76,7 +76,7 @@ fn register(books: &mut Books, tenant: u8, call: &Call) {
 }
 
 #[tokio::test]
-async fn the_same_execution_claims_once_however_often_it_asks() {
+async fn an_execution_claims_its_nodes_once_however_often_it_repeats_the_call() {
     let (mut books, executions) = (fleet(), Executions::new().await);
     let claim = ClaimNodes { tenant: name(1), ask: ask(8), constraints: constraints(1) };
 
@@ -89,7 +89,7 @@ async fn the_same_execution_claims_once_however_often_it_asks() {
 }
 
 #[tokio::test]
-async fn too_little_capacity_is_said_by_cluster() {
+async fn missing_capacity_is_reported_by_cluster() {
     let (mut books, executions) = (fleet(), Executions::new().await);
     let claim = ClaimNodes { tenant: name(1), ask: ask(64), constraints: constraints(1) };
 
@@ -117,7 +117,7 @@ async fn a_node_in_service_is_not_freed_by_an_undo() {
 }
 
 #[tokio::test]
-async fn a_driver_that_is_not_allowed_keeps_a_node_from_being_claimed() {
+async fn a_node_with_a_forbidden_driver_cannot_be_claimed() {
     let (mut books, executions) = (fleet(), Executions::new().await);
     let claim = ClaimNodes { tenant: name(1), ask: ask(8), constraints: constraints(1) };
     let chosen = books.clone().act(&claim, &executions.call(1)).unwrap().nodes[0].node.clone();
@@ -134,7 +134,7 @@ async fn a_driver_that_is_not_allowed_keeps_a_node_from_being_claimed() {
 }
 
 #[tokio::test]
-async fn the_oldest_waiter_that_would_find_enough_is_woken() {
+async fn the_oldest_waiting_execution_that_fits_is_woken() {
     let (mut books, executions) = (fleet(), Executions::new().await);
     let limit = std::time::Duration::from_secs(60);
     let west = |t: u8| Constraints { regions: Some(["eu-west".parse().unwrap()].into()), ..constraints(t) };
@@ -181,7 +181,7 @@ async fn a_name_in_use_is_refused_and_freed_by_the_undo() {
 }
 
 #[tokio::test]
-async fn of_two_quota_increases_that_together_exceed_what_is_owned_one_wins() {
+async fn of_two_quota_increases_that_together_exceed_the_owned_amount_one_succeeds() {
     let (mut books, executions) = (fleet(), Executions::new().await);
     let call = executions.call(1);
     let request = "{name: tenant-1, tenant: {tier: research, isolation: dedicated, data_residency: any, \
@@ -209,7 +209,7 @@ async fn of_two_quota_increases_that_together_exceed_what_is_owned_one_wins() {
 }
 
 #[tokio::test]
-async fn a_cluster_key_is_issued_once_and_revoked_alone() {
+async fn a_cluster_key_is_issued_once_and_can_be_revoked_separately() {
     let (mut books, executions) = (fleet(), Executions::new().await);
     let call = executions.call(1);
     let key = |cluster: &str, tenant| IssueClusterKey {

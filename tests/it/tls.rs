@@ -103,7 +103,7 @@ const TAKEN: &str = "tenure_tls_certificate_reads_total{outcome=\"taken\"}";
 
 /// An open connection and a stream survive it; later connections get the new certificate.
 #[tokio::test]
-async fn a_certificate_is_replaced_and_nobody_who_is_connected_notices() {
+async fn a_new_tls_certificate_does_not_affect_open_connections() {
     program::install_tls();
     let authority = Authority::new();
     authority.signs("one", 3);
@@ -146,7 +146,7 @@ async fn stopped(served: Served, mut stream: Stream) -> Option<i32> {
 
 /// Foreign keys, expired certificates, missing files: each is logged and counted, and changes nothing.
 #[tokio::test]
-async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
+async fn an_invalid_certificate_and_key_are_refused_and_the_previous_ones_stay() {
     program::install_tls();
     let authority = Authority::new();
     authority.signs("one", 3);
@@ -187,7 +187,7 @@ async fn a_pair_that_is_none_is_refused_and_the_one_before_stays() {
 
 /// The command line trusts an authority that is set by flag or by context, and no other.
 #[tokio::test]
-async fn the_command_line_verifies_a_server_of_a_private_authority() {
+async fn the_command_line_verifies_a_server_certificate_of_a_private_authority() {
     let authority = Authority::new();
     authority.signs("one", 3);
     authority.lays("one", "one");
@@ -221,7 +221,7 @@ async fn the_command_line_verifies_a_server_of_a_private_authority() {
 
 /// A silent connection does not delay others; plain HTTP gets no answer.
 #[tokio::test]
-async fn a_handshake_that_is_slow_or_none_keeps_nobody_waiting() {
+async fn a_slow_or_missing_handshake_delays_no_other_connection() {
     program::install_tls();
     let authority = Authority::new();
     authority.signs("one", 3);
@@ -244,7 +244,7 @@ fn refused(dir: &Path, variables: &[(&str, String)]) -> (i32, String) {
 }
 
 #[test]
-fn a_server_whose_certificate_cannot_be_used_does_not_start_and_doctor_says_why() {
+fn a_server_with_an_unusable_certificate_does_not_start_and_doctor_explains_why() {
     let authority = Authority::new();
     authority.signs("one", 3);
     authority.signs("two", 3);
@@ -286,7 +286,7 @@ fn a_server_whose_certificate_cannot_be_used_does_not_start_and_doctor_says_why(
 
 /// The start warns on a terminal, and only if others can reach the address.
 #[test]
-fn a_server_that_others_reach_without_tls_says_what_to_do() {
+fn a_server_reachable_without_tls_prints_a_remedy() {
     let said = |listen: &str| {
         let dir = tempfile::tempdir().unwrap();
         let mut server =

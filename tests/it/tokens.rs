@@ -27,7 +27,7 @@ async fn lets_in(served: &Served, token: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
+async fn a_user_can_have_several_tokens_and_revoking_one_leaves_the_others() {
     let served = Served::start();
     let first = served.user("robot", &["platform_ops"], None).await;
     let ran = served.run(&["user", "token", "add", "robot", "ci", "--expires", "P90D"]);
@@ -73,7 +73,7 @@ async fn a_user_has_several_tokens_and_taking_one_back_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn a_token_opens_nothing_from_its_end_on_and_its_last_use_is_told_to_the_hour() {
+async fn an_expired_token_is_refused_and_the_last_use_of_a_token_is_recorded_hourly() {
     let served = Served::start();
     for wrong in ["P1M", "soon", "2020-01-01T00:00:00Z"] {
         let body = json!({ "name": "late", "roles": ["auditor"], "expires": wrong });
@@ -100,7 +100,7 @@ async fn a_token_opens_nothing_from_its_end_on_and_its_last_use_is_told_to_the_h
 }
 
 #[tokio::test]
-async fn a_service_may_ask_and_never_decides() {
+async fn a_service_account_can_submit_requests_but_not_decide() {
     let served = Served::with_nodes().await;
     let every = ["platform_ops", "security", "finance", "capacity_manager", "compliance", "dpo", "admin"];
     let robot = token(&add(&served, json!({ "name": "robot", "roles": every, "kind": "service" })).await);
@@ -166,7 +166,7 @@ async fn the_first_admins_token_ends_once_there_is_another_administrator() {
 }
 
 #[tokio::test]
-async fn a_token_is_rotated_by_command_and_written_to_a_file_of_its_owner_alone() {
+async fn a_token_is_rotated_from_the_command_line_into_a_file_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let served = Served::start();
     let first = served.user("robot", &["platform_ops"], None).await;

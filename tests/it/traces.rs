@@ -69,7 +69,7 @@ async fn posted(server: &Server, path: &str, media: &str, body: String) -> Value
 }
 
 #[tokio::test]
-async fn an_execution_is_one_trace_though_its_server_was_killed_in_the_middle() {
+async fn an_execution_is_one_trace_although_its_server_was_killed() {
     let heard = Heard::default();
     let url = collector(&heard).await;
     let dir = tempfile::tempdir().unwrap();

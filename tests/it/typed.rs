@@ -183,7 +183,7 @@ fn word(rest: &mut Peekable<Chars<'_>>, end: Option<char>, found: &mut Vec<Vec<S
 }
 
 #[test]
-fn what_is_typed_is_found_within_what_a_shell_does_with_it() {
+fn typed_completions_appear_within_the_time_of_a_shell() {
     let told = |line: &str| commands(line).iter().map(|words| words.join(" ")).collect::<Vec<_>>();
     assert_eq!(told("until tenure loans list | grep -q 'a b'; do sleep 1; done"), ["tenure loans list"]);
     assert_eq!(told("A=$(tenure user add ada --role x)   # tenure no"), ["tenure user add ada --role x"]);

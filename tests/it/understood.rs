@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// The server understands every request in the pages: it may refuse its content, never its form.
 #[tokio::test]
-async fn every_body_in_the_docs_is_one_that_the_server_understands() {
+async fn the_server_accepts_every_request_body_in_the_docs() {
     let served = with_acme().await;
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http-api.md");
     let text = std::fs::read_to_string(page).unwrap();
@@ -33,7 +33,7 @@ async fn every_body_in_the_docs_is_one_that_the_server_understands() {
 
 /// Half a GPU is not allowed, and the answer names the alternative.
 #[tokio::test]
-async fn half_a_gpu_is_refused_with_what_to_ask_for() {
+async fn a_fraction_of_a_gpu_is_refused_with_a_suggestion() {
     let served = with_acme().await;
     let body =
         json!({ "tenant": ACME, "workspace": "research", "name": "half", "requests": { "gpu/H100": 0.5 } });
@@ -44,7 +44,7 @@ async fn half_a_gpu_is_refused_with_what_to_ask_for() {
 
 /// Unknown resources are rejected before an approval opens.
 #[tokio::test]
-async fn what_there_is_not_is_refused_by_name() {
+async fn an_unknown_name_is_refused_and_named() {
     let served = with_acme().await;
     let nowhere = [
         ("/v1/capacity-exhaustions", json!({ "region": "mars", "model": "H100" }), "mars"),

@@ -303,7 +303,7 @@ pub(crate) fn millis(shown: &str) -> i64 {
 }
 
 #[test]
-fn a_moment_is_read_as_it_is_shown() {
+fn a_timestamp_is_parsed_from_its_own_output() {
     assert_eq!(millis("1970-01-01T00:00:00.000Z"), 0);
     assert_eq!(millis("2024-02-29T12:30:15.250Z"), 1_709_209_815_250);
     assert_eq!(millis("2026-11-26T18:13:12.341Z"), 1_795_716_792_341);
@@ -338,7 +338,7 @@ fn the_fixtures_hold_every_workflow_in_several_states_and_are_small() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_earlier_version_left_on_the_embedded_store_goes_on_to_its_end() {
+async fn executions_of_an_earlier_version_on_the_embedded_store_complete() {
     let _alone = tests::alone().await;
     for fixture in fixtures() {
         upgrade(Upgraded::start(&fixture, "embedded", &[])).await;
@@ -346,7 +346,7 @@ async fn what_an_earlier_version_left_on_the_embedded_store_goes_on_to_its_end()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_earlier_version_left_on_postgresql_goes_on_to_its_end() {
+async fn executions_of_an_earlier_version_on_postgresql_complete() {
     let Some(bin) = installed() else { return };
     let _alone = tests::alone().await;
     for fixture in fixtures() {

@@ -13,7 +13,7 @@ async fn incident(served: &Served) -> String {
 
 /// S58. With one version there is no obstacle, and the answer confirms this for every workflow.
 #[tokio::test]
-async fn the_versions_that_rest_in_the_store_are_counted_and_nothing_is_migrated_that_is_current() {
+async fn the_stored_versions_are_counted_and_current_ones_are_not_migrated() {
     let served = with_acme().await;
     incident(&served).await;
     let counted = served.get("/v1/workflow-versions").await;

@@ -61,7 +61,7 @@ fn it() -> WorkloadRef {
 
 /// an accepted eviction keeps its GPUs until an observation without its pods.
 #[tokio::test]
-async fn an_evicted_workload_holds_its_gpus_until_its_pods_were_seen_gone() {
+async fn an_evicted_workload_holds_its_gpus_until_its_pods_are_gone() {
     let mut bench = Bench::running().await;
     bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
 
@@ -76,7 +76,7 @@ async fn an_evicted_workload_holds_its_gpus_until_its_pods_were_seen_gone() {
 }
 
 #[tokio::test]
-async fn what_clings_is_removed_by_force_only_from_a_node_that_is_silent() {
+async fn a_pod_that_does_not_end_is_removed_by_force_only_from_an_unreachable_node() {
     let mut bench = Bench::running().await;
     bench.script(Fault::on("EvictWorkload", FaultKind::WorkloadClings));
     bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
@@ -95,7 +95,7 @@ async fn what_clings_is_removed_by_force_only_from_a_node_that_is_silent() {
 }
 
 #[tokio::test]
-async fn gpus_that_are_open_are_not_scrubbed_and_half_a_scrub_is_none() {
+async fn gpus_in_use_are_not_scrubbed_and_an_incomplete_scrub_does_not_count() {
     let mut bench = Bench::running().await;
     let busy = bench.scrub(ScrubLevel::Verified).await.unwrap_err();
     bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
@@ -120,7 +120,7 @@ async fn gpus_that_are_open_are_not_scrubbed_and_half_a_scrub_is_none() {
 }
 
 #[tokio::test]
-async fn a_saved_and_requeued_workload_may_run_again() {
+async fn a_checkpointed_and_requeued_workload_can_run_again() {
     let mut bench = Bench::running().await;
     bench.act(SaveWork { workload: it() }, "save").await.unwrap();
     bench.act(EvictWorkload { workload: it() }, "evict").await.unwrap();
@@ -140,7 +140,7 @@ async fn a_saved_and_requeued_workload_may_run_again() {
 
 /// An ended workload that stays on its GPUs would be reported as drift and block the tenant's offboarding.
 #[tokio::test]
-async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
+async fn an_ended_workload_leaves_nothing_on_the_simulated_platform() {
     let mut bench = Bench::running().await;
     assert_eq!(bench.clients().await, ["acme/train-1"]);
 
@@ -156,7 +156,7 @@ async fn a_workload_that_is_over_leaves_nothing_on_the_simulated_platform() {
 
 /// Draining a queue ends the workloads of its tenant and of no other.
 #[tokio::test]
-async fn a_queue_that_is_drained_ends_what_its_tenant_runs() {
+async fn draining_a_queue_ends_the_workloads_of_its_tenant() {
     let mut bench = Bench::running().await;
     bench.world.run_workload(&start("other", "eu-1", "prod"));
     let queue = TenantResource::new("kubernetes", "eu-1", "ClusterQueue", "t-acme--prod");

@@ -103,7 +103,7 @@ impl Got {
 }
 
 #[tokio::test]
-async fn every_undo_leaves_the_world_as_it_was_however_far_its_action_got() {
+async fn every_undo_restores_the_platform_however_far_its_action_got() {
     let mut tried = 0;
     for got in Got::ALL {
         for undo_fault in
@@ -130,7 +130,7 @@ async fn every_undo_leaves_the_world_as_it_was_however_far_its_action_got() {
 }
 
 #[tokio::test]
-async fn an_undo_never_takes_what_another_step_made() {
+async fn an_undo_never_removes_the_work_of_another_step() {
     for pair in pairs() {
         let mut bench = Bench::new().await;
         bench.prepare(&pair).await;
@@ -150,7 +150,7 @@ async fn an_undo_never_takes_what_another_step_made() {
 }
 
 #[tokio::test]
-async fn every_action_has_one_effect_per_key_however_often_it_is_run() {
+async fn every_action_has_one_effect_per_key_however_often_it_runs() {
     for pair in pairs() {
         let mut bench = Bench::new().await;
         bench.prepare(&pair).await;
@@ -169,7 +169,7 @@ async fn every_action_has_one_effect_per_key_however_often_it_is_run() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_lost_is_found_by_the_probe_and_nothing_is_sent_again() {
+async fn a_lost_answer_is_found_by_the_probe_and_nothing_is_sent_again() {
     for act in ["CreateTenantKey", "CreateBucket", "PublishCredentials"] {
         let pair = pairs().into_iter().find(|pair| pair.act.name() == act).unwrap();
         let mut bench = Bench::new().await;
@@ -236,7 +236,7 @@ async fn a_node_never_has_two_owners_and_an_older_owner_epoch_is_refused() {
 }
 
 #[tokio::test]
-async fn the_guards_that_are_not_up_let_probes_through() {
+async fn probes_report_missing_guards() {
     let mut bench = Bench::new().await;
     let probe = |kind| ProbeIsolation {
         cluster: "eu-1".into(),
@@ -262,7 +262,7 @@ async fn the_guards_that_are_not_up_let_probes_through() {
 }
 
 #[tokio::test]
-async fn what_a_script_breaks_is_named_by_its_code() {
+async fn a_scripted_fault_is_reported_with_its_code() {
     let node = || "openb-node-0007".to_owned();
     let layout = SetGpuLayout { cluster: "eu-1".into(), node: node(), profile: "all-1g.10gb".into() };
     let diagnose = DiagnoseNode { cluster: "eu-1".into(), node: node(), level: DiagnosisLevel::Medium };
@@ -287,7 +287,7 @@ async fn what_a_script_breaks_is_named_by_its_code() {
 
 /// Every later attempt finds an unsafe key of its own step, and its undo removes the key.
 #[tokio::test]
-async fn a_key_that_could_leave_its_store_is_refused_and_undone() {
+async fn an_exportable_key_is_refused_and_undone() {
     let mut bench = Bench::new().await;
     bench.script(vec![Fault::on("CreateTenantKey", FaultKind::KeyExportable)]);
     let (make, destroy) =

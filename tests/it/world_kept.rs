@@ -34,7 +34,7 @@ async fn act_all(platform: &Platform, calls: &mut Calls) {
 }
 
 #[tokio::test]
-async fn a_world_kept_in_a_file_is_the_same_when_it_is_opened_again() {
+async fn the_simulated_platform_is_unchanged_when_its_file_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
@@ -52,7 +52,7 @@ async fn a_world_kept_in_a_file_is_the_same_when_it_is_opened_again() {
 
 /// A key is answered as before also after a restart: the platform stores its answers with their effects.
 #[tokio::test]
-async fn a_key_takes_effect_once_over_restarts_too() {
+async fn a_key_takes_effect_once_also_over_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
@@ -76,7 +76,7 @@ async fn a_key_takes_effect_once_over_restarts_too() {
 
 /// The end of a namespace is noticed at a read, and later objects depend on it.
 #[tokio::test]
-async fn what_only_time_finished_is_kept_as_well() {
+async fn changes_completed_by_time_are_stored_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
@@ -102,7 +102,7 @@ async fn what_only_time_finished_is_kept_as_well() {
 }
 
 #[tokio::test]
-async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_is_refused() {
+async fn an_incomplete_last_line_is_dropped_and_a_damaged_earlier_line_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
@@ -127,7 +127,7 @@ async fn a_torn_last_line_is_dropped_wherever_it_was_torn_and_a_damaged_middle_i
 
 /// A line after a torn one must not be joined to it.
 #[tokio::test]
-async fn what_is_done_after_a_torn_line_is_kept_too() {
+async fn changes_after_an_incomplete_line_are_stored_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("world.log");
     let mut calls = Calls::new().await;
@@ -148,7 +148,7 @@ fn draw(seed: &mut u64, below: usize) -> usize {
 }
 
 #[tokio::test]
-async fn the_same_calls_make_the_same_world_here_and_over_http() {
+async fn the_same_calls_have_the_same_effect_in_process_and_over_http() {
     for seed in 1..=8 {
         let script = || Script {
             faults: vec![],
@@ -217,7 +217,7 @@ impl Drop for Process {
 }
 
 #[tokio::test]
-async fn killing_the_worlds_process_loses_nothing_that_it_answered() {
+async fn a_killed_simulated_platform_keeps_every_answered_change() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("world.log");
     let mut calls = Calls::new().await;
@@ -239,7 +239,7 @@ async fn killing_the_worlds_process_loses_nothing_that_it_answered() {
 
 /// A request without a timely answer may have taken effect: only a probe can find out.
 #[tokio::test]
-async fn no_answer_in_time_is_an_unknown_outcome_and_a_refused_connection_is_not() {
+async fn a_timeout_is_an_unknown_outcome_and_a_refused_connection_is_not() {
     let world = Arc::new(LocalWorld::new());
     let address = serve_here(world.clone()).await.unwrap();
     let remote = RemoteWorld::new(&format!("http://{address}")).unwrap();

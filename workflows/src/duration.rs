@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_read_as_it_is_shown() {
+    fn a_duration_is_parsed_from_its_own_output() {
         for text in ["5d", "15m", "1h30m", "2d12h", "45s"] {
             assert_eq!(show(parse(text).unwrap()), text);
         }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_reader_must_not_get_is_spelled_out() {
+    fn unsafe_characters_are_escaped() {
         assert!(is_plain(&one_line(FOREIGN)), "{}", one_line(FOREIGN));
         assert!(one_line(FOREIGN).starts_with("fine\\u{1b}[1A\\u{9b}2K\\u{202e}evil"));
         let shown = lines(FOREIGN);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_every_language_stays_as_it_is() {
+    fn text_of_every_language_is_unchanged() {
         for text in ["Zürich", "深圳", "日本語", "שלום", "مرحبا", "नमस्ते", "👩‍🚀"]
         {
             assert_eq!(one_line(text), text);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_in_safe_characters() {
+    fn json_has_the_same_content_in_safe_characters() {
         let value = serde_json::json!({ "a": FOREIGN, "tag": "\u{e0041}" });
         let text = serde_json::to_string_pretty(&value).unwrap();
         let shown = json(&text);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_refused_before_it_stands_for_anything() {
+    fn an_alias_is_refused_before_it_is_expanded() {
         let began = engine::Stopwatch::start();
         for text in [bomb().as_str(), "a: &x [1]\nb: *x\n", "a: &x {b: 1}\nc: {<<: *x}\n"] {
             let error = refused(text);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_passes_a_bound_is_told_which() {
+    fn a_document_above_a_limit_is_refused_with_that_limit() {
         for (text, named) in [
             ("[".repeat(DEEPEST + 1) + &"]".repeat(DEEPEST + 1), "32 deep"),
             (format!("[{}1]", "1,".repeat(MOST_VALUES)), "100000 values"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_words_of_a_library() {
+    fn an_error_has_no_text_of_the_library() {
         for (text, named) in [
             ("a: 1\nb: 2\na: 3\n", "twice"),
             ("a: 1\n---\nb: 2\n", "more than one document"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_document_is_read() {
+    fn an_ordinary_document_is_parsed() {
         assert_eq!(read::<Value>("a: [1, {b: c}]\n").unwrap(), serde_json::json!({ "a": [1, { "b": "c" }] }));
         assert_eq!(refused("a: [1").remedy, None);
     }

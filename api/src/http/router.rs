@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_routes_are_the_same() {
+    fn no_two_routes_are_equal() {
         let rules = rules();
         for (i, rule) in rules.iter().enumerate() {
             let same = |other: &RouteInfo| other.method == rule.method && other.path == rule.path;

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_is_never_before_its_cause_unless_a_clock_was_set_back() {
+    fn an_effect_is_never_before_its_cause_unless_a_clock_was_set_back() {
         let at = |now, cause| caused_at(Timestamp(now), Timestamp(cause)).0;
 
         assert_eq!((at(5_000, 4_000), at(5_000, 5_200), at(5_000, 65_000)), (5_000, 5_200, 65_000));

@@ -183,7 +183,7 @@ fn the_person_voted_for_may_withdraw_the_vote() {
 }
 
 #[test]
-fn a_refusal_needs_a_reason() {
+fn a_refusal_without_a_reason_is_rejected() {
     let mut asked = Asked::of(Question::plain());
     let silent = Vote { verdict: Verdict::Refuse, reason: "  ".into(), ..asked.vote("ada", &["ops"]) };
     assert!(matches!(asked.cast(silent.clone()), Err(Refusal::ReasonMissing { .. })));

@@ -300,7 +300,7 @@ async fn attempts_start_at_the_rate_of_their_limit() {
 
 /// S44: a paused execution does not release its own limits when it is resumed; the step still waits for its key.
 #[tokio::test]
-async fn a_step_that_is_held_back_by_itself_stays_so_when_its_execution_is_resumed() {
+async fn a_held_step_stays_held_when_its_execution_is_resumed() {
     let bench = Bench::new();
     let closed = KeyClosure { until: None, by: "ops".into(), why: "maintenance".into() };
     bench.engine.close_key(KEY, closed).await.unwrap().unwrap();

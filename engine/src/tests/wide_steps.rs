@@ -140,8 +140,7 @@ async fn outcome(broken: Option<u32>, pause: bool) -> (String, usize) {
 }
 
 #[tokio::test]
-async fn an_execution_with_hundreds_of_slots_is_stored_as_it_is_when_it_goes_forward_and_when_it_turns_back()
-{
+async fn an_execution_with_hundreds_of_slots_is_stored_unchanged_in_both_directions() {
     for (broken, pause, ends) in [
         (None, false, "completed"),
         (None, true, "completed"),

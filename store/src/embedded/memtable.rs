@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_cached_as_absent_until_it_is_written_and_never_after_a_possible_write() {
+    fn lookups_of_a_missing_key_are_cached_until_it_may_have_been_written() {
         let mut memtable = Memtable::default();
         memtable.cache_absent(b"key", memtable.removals());
         assert!(memtable.is_absent(b"key") && !memtable.is_absent(b"other"));

@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn lists_that_an_earlier_version_mixed_up_have_keys_of_their_own(
+        fn lists_that_shared_a_key_in_an_earlier_version_have_different_keys(
             whole in "[/a]{2,8}", at in 0_usize..8, or in 0_usize..8,
         ) {
             let cut = |at: usize| {

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_clock_that_was_ahead_noted_is_not_recent() {
+    fn timestamps_of_a_clock_that_was_ahead_are_not_recent() {
         let (span, now) = (Duration::from_millis(5), Timestamp(100));
         for (noted, recent) in [(94, false), (95, false), (96, true), (100, true), (104, true), (105, false)]
         {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_split_again_has_the_same_pages_as_one_that_is_split_anew() {
+    fn a_body_that_is_split_again_has_the_same_pages_as_a_new_one() {
         let before = body(5_000);
         let stored: Vec<Arc<[u8]>> = split(&before).into_iter().map(Arc::from).collect();
         let middle = before.len() / 2;

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_or_absent_database_is_tried_again() {
+    fn a_slow_or_absent_database_is_retried() {
         for code in ["57014", "55P03", "40001", "40P01", "08006", "53300", "57P01", "25006"] {
             assert!(is_transient(&database(code)), "{code}");
         }

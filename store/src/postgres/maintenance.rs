@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_is_unknown_now_stays_as_it_is_stored() {
+    fn a_partition_with_an_unknown_state_stays_as_stored() {
         assert_eq!(merged(HOME, "?/16384/2200/?"), HOME);
         assert_eq!(merged("7301/16384/2200", HOME), HOME);
         assert_eq!(merged("7301/16384/2200", "?/16384/2200/?"), "7301/16384/2200/?");
@@ -201,7 +201,7 @@ mod tests {
     const HOME: &str = "7301/16384/2200/00000001";
 
     #[test]
-    fn another_server_database_or_schema_is_another_place_whoever_has_seen_it() {
+    fn another_server_database_or_schema_is_another_place_for_every_observer() {
         for here in ["7302/16384/2200/00000001", "7301/16385/2200/00000001", "7301/16384/2201/00000001"] {
             for has_seen_it in [false, true] {
                 assert!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promoted_replica_is_held_unless_a_server_that_knows_its_commits_finds_it() {
+    fn a_promoted_replica_is_held_unless_a_server_with_its_commits_finds_it() {
         let promoted = "7301/16384/2200/00000002";
         assert!(doubt(HOME, promoted, false).is_some_and(|why| why.contains("promoted")));
         assert_eq!(doubt(HOME, promoted, true), None);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_without_a_timeline_is_of_an_earlier_version_or_of_a_server_that_does_not_tell() {
+    fn a_place_without_a_timeline_belongs_to_an_earlier_version_or_a_server_without_one() {
         for place in ["7301/16384/2200", "7301/16384/2200/?", "?/16384/2200"] {
             assert_eq!(doubt(place, "7301/16384/2200/00000002", false), None, "{place}");
         }

@@ -7,14 +7,14 @@ use crate::{
 use std::sync::{Arc, Mutex};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_every_promise() {
+async fn the_memory_store_passes_conformance() {
     let count = conformance::run(|| async { Arc::new(Memory::new()) as Arc<dyn Store> }).await;
 
     assert!(count.clone().is_ok_and(|count| count > 30), "{count:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_keeps_every_promise() {
+async fn the_embedded_store_passes_conformance() {
     let opened = Mutex::new(Vec::new());
 
     let count = conformance::run(|| async {

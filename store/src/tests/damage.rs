@@ -133,7 +133,7 @@ struct Tally {
 
 /// A damaged copy of each kind of store, repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_store_opens_whole_or_says_why_not() {
+async fn a_damaged_store_opens_completely_or_reports_the_reason() {
     quiet();
     let folder = tempfile::tempdir().unwrap();
     let originals = [folder.path().join("closed"), folder.path().join("killed")];

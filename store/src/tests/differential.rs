@@ -212,7 +212,7 @@ async fn an_index_of_a_version_without_blocks_is_rebuilt() {
 
 /// S14.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_behaves_like_memory() {
+async fn the_embedded_store_behaves_like_the_memory_store() {
     for seed in 1..=6 {
         let folder = tempfile::tempdir().unwrap();
         let (embedded, _) = open(folder.path(), options());
@@ -230,7 +230,7 @@ async fn embedded_behaves_like_memory() {
 
 /// Leases end with the process, so each of the two stores begins its series without any.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_behaves_like_memory_over_restarts() {
+async fn the_embedded_store_behaves_like_the_memory_store_over_restarts() {
     for seed in 100..=104 {
         let folder = tempfile::tempdir().unwrap();
         let (embedded, _) = open(folder.path(), options());

@@ -22,7 +22,7 @@ fn has(program: &str) -> bool {
 }
 
 #[test]
-fn the_package_installs_upgrades_and_leaves_and_takes_the_data_along_only_when_it_is_purged() {
+fn the_package_can_be_installed_upgraded_and_removed_and_only_a_purge_removes_the_data() {
     if !has("dpkg-deb") || !has("objdump") {
         return e2e::skipped("dpkg-deb, or objdump", "install dpkg and binutils");
     }
@@ -46,7 +46,7 @@ fn the_package_installs_upgrades_and_leaves_and_takes_the_data_along_only_when_i
 
 /// The numbers are systemd's own: ten times the exposure of a unit, from 0 to 100.
 #[test]
-fn the_units_give_away_little() {
+fn the_systemd_units_have_few_privileges() {
     if !has("systemd-analyze") {
         return e2e::skipped("systemd-analyze", "install systemd");
     }
@@ -61,7 +61,7 @@ fn the_units_give_away_little() {
 }
 
 #[test]
-fn the_bill_of_materials_names_all_that_the_program_is_made_of_and_nothing_of_the_tests() {
+fn the_bill_of_materials_lists_every_dependency_of_the_program_and_none_of_the_tests() {
     if !has("jq") {
         return e2e::skipped("jq", "tests/servers/prepare.sh installs it");
     }
@@ -113,7 +113,7 @@ fn same_fields(values: &Value, schema: &Value, at: &str) {
 }
 
 #[test]
-fn every_value_of_the_chart_has_its_place_in_the_schema_and_in_the_file_of_values() {
+fn every_value_of_the_chart_is_in_the_schema_and_the_values_file() {
     let chart = packaging().join("helm/tenure");
     let read = |name: &str| std::fs::read_to_string(chart.join(name)).unwrap();
     let values: Value = serde_saphyr::from_str(&read("values.yaml")).unwrap();

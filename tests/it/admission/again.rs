@@ -77,7 +77,7 @@ fn granted(world: &mut World) {
 
 /// P-8: GPUs that are already earmarked belong to the demand and do not count as other use of its workspace.
 #[test]
-fn one_victim_is_enough_in_the_place_of_one_that_does_not_end() {
+fn one_victim_is_enough_to_replace_a_victim_that_does_not_end() {
     for together in [0, 2] {
         let mut world = lent();
         let (mut reclaim, last) = three_of_four(&mut world, together);
@@ -103,7 +103,7 @@ fn one_victim_is_enough_in_the_place_of_one_that_does_not_end() {
 
 /// The account promises a GPU that cannot be used: another borrower is reclaimed from to replace it.
 #[test]
-fn another_gives_way_where_what_a_victim_gave_up_cannot_be_used() {
+fn another_victim_is_evicted_if_the_gpus_of_the_first_cannot_be_used() {
     let mut world = lent();
     let (reclaim, last) = three_of_four(&mut world, 0);
     let placed = world.workload(&last).placed.remove(0);
@@ -121,7 +121,7 @@ fn another_gives_way_where_what_a_victim_gave_up_cannot_be_used() {
 
 /// S-29: a node is out of service, and the remaining GPUs are lent.
 #[test]
-fn an_owner_gets_its_own_of_what_is_left() {
+fn an_owner_gets_its_own_quota_of_the_remaining_gpus() {
     let mut world = lent();
     let used: BTreeSet<NodeId> =
         (0..6).map(|n| world.workload(&format!("lent-{n}")).placed[0].node.clone()).collect();

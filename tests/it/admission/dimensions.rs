@@ -20,7 +20,7 @@ fn one(dimension: Dimension, code: &str) -> Vec<(Dimension, String)> {
 }
 
 #[test]
-fn quota_alone_can_stand_in_the_way() {
+fn quota_can_be_the_only_obstacle() {
     let mut world = World::new(2).with(&[("a", gpus(4, Some(0), None)), ("b", gpus(8, None, None))]);
 
     let never = world.submit(&job("a", "never", 5)).unwrap().admission;
@@ -43,7 +43,7 @@ fn quota_alone_can_stand_in_the_way() {
 
 /// Only if no GPU is free: an owner never waits while GPUs are idle.
 #[test]
-fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
+fn an_owner_waits_for_its_lent_gpus_if_none_are_free() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None)), ("b", gpus(0, None, None))]);
     world.submit(&job("b", "borrower", 8)).unwrap();
 
@@ -57,7 +57,7 @@ fn what_is_lent_stands_in_the_way_of_its_owner_where_nothing_is_free() {
 }
 
 #[test]
-fn what_can_be_borrowed_alone_can_stand_in_the_way() {
+fn borrowable_capacity_can_be_the_only_obstacle() {
     let mut world = World::new(3).with(&[("a", gpus(8, None, Some(2))), ("b", gpus(4, Some(8), None))]);
 
     let much = world.submit(&job("b", "much", 7)).unwrap().admission;
@@ -76,7 +76,7 @@ fn what_can_be_borrowed_alone_can_stand_in_the_way() {
 }
 
 #[test]
-fn ownership_alone_can_stand_in_the_way() {
+fn ownership_can_be_the_only_obstacle() {
     let mut world = World::new(1).with(&[("a", gpus(16, None, None))]);
 
     let admission = world.submit(&job("a", "wide", 16)).unwrap().admission;
@@ -88,7 +88,7 @@ fn ownership_alone_can_stand_in_the_way() {
 }
 
 #[test]
-fn availability_alone_can_stand_in_the_way() {
+fn availability_can_be_the_only_obstacle() {
     let mut world = World::new(2).with(&[("a", gpus(24, None, None))]);
     for (name, gpus) in [("x", 6), ("y", 6)] {
         world.submit(&WorkloadRequest { together: gpus, ..job("a", name, gpus) }).unwrap();
@@ -108,7 +108,7 @@ fn availability_alone_can_stand_in_the_way() {
 
 /// I-11, S-62: a workload that may not be evicted never borrows.
 #[test]
-fn policy_alone_can_stand_in_the_way() {
+fn policy_can_be_the_only_obstacle() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, None, None))]);
     let stays = |name: &str, gpus| WorkloadRequest { preemptible: false, ..job("b", name, gpus) };
 
@@ -137,7 +137,7 @@ fn amend(world: &mut World, changes: &[(&str, &str)]) -> Result<(), ActionError>
 
 /// S-14: research does not borrow from production, although GPUs are idle.
 #[test]
-fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
+fn classes_that_policy_separates_lend_each_other_nothing_and_share_no_node() {
     let rule = "anti_colocate: [{region: eu-west, class_a: production, class_b: research}]";
     let mut world = World::new(2);
     amend(&mut world, &[("anti_colocate: []", rule)]).unwrap();
@@ -162,7 +162,7 @@ fn classes_that_policy_keeps_apart_lend_each_other_nothing_and_share_no_node() {
 
 /// S-13.
 #[test]
-fn pinned_work_is_let_in_nowhere_else() {
+fn a_pinned_workload_is_admitted_in_no_other_cluster() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     amend(&mut world, &[("pins: []", "pins: [{label: hipaa, cluster: south-1}]")]).unwrap();
 
@@ -177,7 +177,7 @@ fn pinned_work_is_let_in_nowhere_else() {
 
 /// S-49.
 #[test]
-fn half_a_gpu_is_refused_with_what_to_ask_for() {
+fn a_fraction_of_a_gpu_is_refused_with_a_suggestion() {
     let mut request = serde_json::to_value(job("a", "half", 1)).unwrap();
     request["requests"]["gpu/H100"] = serde_json::json!(0.5);
 
@@ -218,7 +218,7 @@ fn slices_of_one_gpu_are_shared_only_where_the_tenant_allows_it() {
 
 /// S-49, S-66: the same decision is used for workloads, examples and explanations.
 #[test]
-fn slices_that_policy_does_not_let_a_tenant_have_are_rejected_with_the_rule() {
+fn slices_that_policy_forbids_a_tenant_are_rejected_with_the_rule() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     for (name, kind, rule) in [
         ("unlisted", "gpu/H100/9g.99gb", "gpu_models.mig_profile"),
@@ -239,7 +239,7 @@ fn slices_that_policy_does_not_let_a_tenant_have_are_rejected_with_the_rule() {
 
 /// Existing slices of the tenant's GPUs are allowed, whatever the catalogue lists. Once the GPUs are whole again, policy decides.
 #[test]
-fn slices_that_a_tenant_has_are_not_refused_until_its_gpus_are_whole_again() {
+fn slices_of_a_tenant_are_accepted_until_its_gpus_are_whole_again() {
     let slice: Resource = "gpu/H100/9g.99gb".parse().unwrap();
     let mut world = World::new(1).with(&[("a", [(slice.clone(), Allowance::fixed(7))].into())]);
     let cut = |world: &mut World, slices: Option<u16>| {
@@ -267,7 +267,7 @@ fn slices_that_a_tenant_has_are_not_refused_until_its_gpus_are_whole_again() {
 /// A name that becomes an alias keeps its old meaning for tenants that have GPUs under it. For all other tenants it
 /// means the model.
 #[test]
-fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
+fn a_name_under_which_a_tenant_has_gpus_is_not_an_alias_for_the_tenant() {
     let big: Resource = "gpu/gpu-big".parse().unwrap();
     let mut world = World::new(1).with(&[("a", [(big.clone(), Allowance::fixed(8))].into())]);
     let id: NodeId = "n-0001".parse().unwrap();
@@ -302,7 +302,7 @@ fn a_name_that_a_tenant_has_gpus_under_is_no_alias_for_it() {
 
 /// A request still counts as the same if its model name became an alias and the tenant has no GPUs left under that name.
 #[test]
-fn a_request_is_the_same_again_by_another_name_of_its_model() {
+fn a_repeated_request_may_name_its_model_by_an_alias() {
     let big: Resource = "gpu/gpu-big".parse().unwrap();
     let both = [(h100(), Allowance::fixed(8)), (big.clone(), Allowance::fixed(8))];
     let mut world = World::new(1).with(&[("a", both.into())]);
@@ -319,7 +319,7 @@ fn a_request_is_the_same_again_by_another_name_of_its_model() {
 
 /// An alias in a policy names its model; an unknown name is rejected with the field and the nearest names.
 #[test]
-fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_nearest() {
+fn an_alias_names_a_model_and_an_unknown_model_is_refused_with_the_nearest_name() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     let text = PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {big-gpu: H100}")]).unwrap();
     world.decide(|view| publish(view, &text, "ada").map(drop)).unwrap();
@@ -346,7 +346,7 @@ fn a_workload_names_a_model_by_an_alias_and_an_unknown_model_answers_with_the_ne
 
 /// I-20: the decision is a function of its recorded grounds and policy.
 #[test]
-fn a_decision_can_be_made_again_from_what_is_kept() {
+fn a_decision_can_be_repeated_from_its_stored_record() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(4, Some(2), None))]);
     for n in 0..6 {
         world.submit(&job("b", &format!("j-{n}"), n + 1)).unwrap();

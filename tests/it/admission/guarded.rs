@@ -31,7 +31,7 @@ fn planned(world: &World) -> PlannedReclaim {
 
 /// S-90, P-4.
 #[test]
-fn a_guard_set_to_block_stops_a_reclaim_that_people_could_let_through_before() {
+fn a_blocking_guard_stops_a_reclaim_that_approvers_could_otherwise_allow() {
     let narrow = ("ratio: 2, share: 0.25", "ratio: 2, share: 0.1");
     let block = ("reclaim_wider_than_guard: approve", "reclaim_wider_than_guard: block");
 
@@ -49,7 +49,7 @@ fn a_guard_set_to_block_stops_a_reclaim_that_people_could_let_through_before() {
 
 /// Policy approves a reclaim within the guard: an owner gets its nominal quota back without an approval.
 #[test]
-fn an_owner_gets_its_own_quota_back_within_the_guard_without_people_also_where_the_guard_blocks() {
+fn an_owner_gets_its_own_quota_back_without_approval_within_the_guard() {
     let block = ("reclaim_wider_than_guard: approve", "reclaim_wider_than_guard: block");
 
     let planned = planned(&lent(&[block]));

@@ -67,7 +67,7 @@ proptest! {
 
     /// I-3, I-4, I-7 to I-12, I-15, I-20, I-24, S-19, S-32, S-33, S-38, S-43.
     #[test]
-    fn no_history_breaks_a_promise_of_the_account(
+    fn no_sequence_of_operations_breaks_an_invariant_of_the_account(
         events in vec((event(), prop::bool::weighted(0.2)), 1..30),
         (lent, bought) in (any::<bool>(), 0..=32_u32),
     ) {
@@ -80,7 +80,7 @@ proptest! {
 
     /// The same for slices, with S-44 and S-45: lent, reclaimed and granted like GPUs.
     #[test]
-    fn no_history_of_slices_breaks_a_promise_of_the_account(
+    fn no_sequence_of_slice_operations_breaks_an_invariant_of_the_account(
         events in vec((event(), prop::bool::weighted(0.2)), 1..30),
         (sharing, lent, bought) in (any::<bool>(), any::<bool>(), 0..=32_u32),
     ) {

@@ -31,7 +31,7 @@ fn codes(admission: &Admission) -> Vec<&str> {
 }
 
 #[test]
-fn an_owner_is_given_what_is_free_at_once_and_nobody_is_called_back() {
+fn an_owner_gets_free_gpus_at_once_and_no_loan_is_recalled() {
     let mut world = half_promised();
     world.submit(&job("a", "a1", 4)).unwrap();
 
@@ -44,7 +44,7 @@ fn an_owner_is_given_what_is_free_at_once_and_nobody_is_called_back() {
 }
 
 #[test]
-fn what_no_workspace_was_promised_is_lent_to_any() {
+fn gpus_outside_every_quota_are_lent_to_any_workspace() {
     let mut world = half_promised();
 
     for (name, workload, asks) in [("a", "a1", 4), ("a", "a2", 2), ("b", "b1", 2)] {
@@ -61,7 +61,7 @@ fn what_no_workspace_was_promised_is_lent_to_any() {
 
 /// GPUs that the tenant did not buy are not lent, and yet they keep no owner waiting.
 #[test]
-fn gpus_that_were_not_bought_are_lent_to_nobody() {
+fn gpus_that_the_tenant_has_not_bought_are_never_lent() {
     let mut world = World::new(1);
     world.buy(4);
     let mut world = world.with(&[("a", gpus(2, None, None)), ("b", gpus(2, None, None))]);
@@ -77,7 +77,7 @@ fn gpus_that_were_not_bought_are_lent_to_nobody() {
 
 /// The other workspaces use two GPUs themselves and have lent the rest to a workspace whose quota was lowered since.
 #[test]
-fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
+fn an_owner_gets_free_gpus_even_after_its_quota_was_lowered() {
     let mut world = World::new(1).with(&[
         ("a", gpus(4, None, None)),
         ("b", gpus(4, None, None)),
@@ -101,7 +101,7 @@ fn an_owner_is_given_what_is_free_whatever_was_lowered_before() {
 
 /// Four of the six requested GPUs are free: two victims are enough, and no other workload is evicted.
 #[test]
-fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
+fn only_the_missing_part_of_a_demand_is_reclaimed() {
     let mut world = World::new(1).with(&[("a", gpus(4, None, None)), ("b", gpus(4, None, None))]);
     for n in 0..4 {
         world.submit(&job("a", &format!("a{n}"), 1)).unwrap();
@@ -132,7 +132,7 @@ fn a_demand_that_is_partly_free_has_only_the_rest_called_back() {
 
 /// It waits because the observation is stale, and not for GPUs of others.
 #[test]
-fn a_demand_that_fits_is_planned_and_fenced_for_by_nobody() {
+fn a_demand_that_fits_needs_no_plan_and_no_earmark() {
     let mut world = half_promised();
     world.submit(&job("a", "a1", 4)).unwrap();
     world.pass(Duration::from_secs(121));
@@ -152,7 +152,7 @@ fn a_demand_that_fits_is_planned_and_fenced_for_by_nobody() {
 
 /// Quotas can be raised again: only a new request is rejected because it can never fit.
 #[test]
-fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
+fn a_lower_quota_never_rejects_a_workload_that_is_queued_or_has_run() {
     let mut world = World::new(2).with(&[("owner", gpus(8, None, None)), ("batch", gpus(8, None, None))]);
     world.submit(&job("batch", "ran", 16)).unwrap();
     let demand = world.submit(&job("owner", "own", 1)).unwrap().news.demands.remove(0);
@@ -180,7 +180,7 @@ fn one_that_ran_or_waits_is_never_rejected_by_a_later_quota() {
 }
 
 #[test]
-fn one_that_fits_no_node_waits_with_its_reason_and_is_told() {
+fn a_workload_that_fits_no_node_waits_and_shows_the_reason() {
     let mut world = World::new(2).with(&[("a", gpus(16, None, None))]);
 
     let wide = world.submit(&WorkloadRequest { together: 9, ..job("a", "wide", 9) }).unwrap().admission;
@@ -210,7 +210,7 @@ fn only_the_kind_that_is_missing_is_named() {
 
 /// Kubernetes allows no such object name; Slurm and bare metal do.
 #[test]
-fn names_that_the_cluster_cannot_have_are_refused_at_the_door() {
+fn names_that_are_invalid_in_the_cluster_are_refused_on_submission() {
     let on = |kind: ClusterKind| {
         let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
         world.on(kind);
@@ -227,7 +227,7 @@ fn names_that_the_cluster_cannot_have_are_refused_at_the_door() {
 }
 
 #[test]
-fn gpus_that_no_workspace_was_promised_are_warned_of() {
+fn gpus_outside_every_quota_cause_a_warning() {
     let text = |a: &str, b: &str| {
         format!(
             "name: lab2\ntenant: {{tier: research, isolation: dedicated, data_residency: any, allow_preemption: true, \

@@ -20,7 +20,7 @@ fn pass(world: &mut World, span: Duration) {
 
 /// S-34: two borrowers with equal weights get equal shares.
 #[test]
-fn equal_borrowers_get_equal_shares_within_one_job() {
+fn equal_borrowers_get_shares_that_differ_by_at_most_one_job() {
     let mut world = World::new(2).with(&[
         ("lender", gpus(16, None, None)),
         ("a", gpus(0, None, None)),
@@ -76,7 +76,7 @@ fn own_demand_comes_before_borrowers_however_long_they_wait() {
 
 /// S-33: smaller workloads pass a workload that does not fit, until it has waited for as long as policy allows.
 #[test]
-fn one_that_waited_too_long_is_passed_by_nobody() {
+fn no_workload_overtakes_an_overdue_one() {
     let mut world = World::new(1).with(&[("lender", gpus(8, None, None)), ("a", gpus(0, None, None))]);
     world.submit(&job("a", "first", 4)).unwrap();
     world.submit(&job("a", "large", 8)).unwrap();
@@ -97,7 +97,7 @@ fn one_that_waited_too_long_is_passed_by_nobody() {
 
 /// S-33: a queue blocked by its own workspace's use does not block the queues of other workspaces.
 #[test]
-fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
+fn a_workload_that_waits_for_its_own_quota_blocks_only_its_own_queue() {
     let mut world = World::new(2).with(&[
         ("lender", gpus(12, None, None)),
         ("a", gpus(4, None, None)),
@@ -134,7 +134,7 @@ fn what_waits_for_its_own_workspace_stops_its_own_line_and_no_other() {
 }
 
 #[test]
-fn a_full_line_says_so_and_takes_nobody_else() {
+fn a_full_queue_refuses_further_workloads_with_a_clear_error() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     world.submit(&job("a", "runs", 8)).unwrap();
     let waits = |n: usize| QueuedWorkload {
@@ -163,7 +163,7 @@ fn a_full_line_says_so_and_takes_nobody_else() {
 
 /// S-33, in bounded commits.
 #[test]
-fn a_large_release_wakes_everyone_over_several_commits() {
+fn a_large_release_admits_all_queued_workloads_over_several_commits() {
     let mut world = World::new(10).with(&[("a", gpus(80, None, None))]);
     world.submit(&job("a", "large", 80)).unwrap();
     for n in 0..80 {
@@ -182,7 +182,7 @@ fn a_large_release_wakes_everyone_over_several_commits() {
 
 /// S-35: a loan ends when an owner needs it, whatever its term.
 #[test]
-fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
+fn an_overdue_loan_is_recalled_only_while_a_workload_waits() {
     let mut world = World::new(1).with(&[
         ("lender", gpus(8, None, None)),
         ("a", gpus(0, None, None)),
@@ -211,7 +211,7 @@ fn a_loan_past_its_time_is_called_back_only_while_somebody_waits() {
 
 /// P-9: a workspace with repeated reclaims borrows half as much for an hour.
 #[test]
-fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
+fn a_borrower_that_is_reclaimed_repeatedly_is_slowed_down() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, Some(8), None))]);
     world.submit(&job("b", "own", 8)).unwrap();
     for round in 0..3_u8 {
@@ -243,7 +243,7 @@ fn a_borrower_that_is_called_back_again_and_again_is_slowed() {
 
 /// S-124: one notice for each crossing, however often usage changes within the band.
 #[test]
-fn a_soft_threshold_is_told_once_until_usage_fell_below_its_band() {
+fn a_soft_threshold_is_reported_once_until_usage_falls_below_its_band() {
     let mut world = World::new(2).with(&[("a", gpus(10, Some(0), None))]);
     let mut told = Vec::new();
     told.extend(world.submit(&job("a", "most", 7)).unwrap().news.crossings);
@@ -264,7 +264,7 @@ fn a_soft_threshold_is_told_once_until_usage_fell_below_its_band() {
 
 /// GPUs that a lender needs itself are moved to another lender in the same commit.
 #[test]
-fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
+fn a_loan_moves_to_another_lender_when_the_lender_needs_its_quota() {
     let mut world = World::new(3).with(&[
         ("big", gpus(10, None, None)),
         ("small", gpus(8, None, None)),
@@ -290,7 +290,7 @@ fn a_loan_moves_to_another_lender_when_its_lender_needs_its_own() {
 
 /// After the loss of a node its workloads are queued again at their old places, and their loans are written off.
 #[test]
-fn a_lost_node_gives_its_workloads_their_places_back_and_writes_their_loans_off() {
+fn the_workloads_of_a_lost_node_free_their_quota_and_their_loans_end() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, None, None))]);
     world.submit(&job("b", "own", 8)).unwrap();
     world.submit(&job("b", "lent", 8)).unwrap();
@@ -309,7 +309,7 @@ fn a_lost_node_gives_its_workloads_their_places_back_and_writes_their_loans_off(
 
 /// A GPU that the platform sees in use without an allocation is not allocated.
 #[test]
-fn a_gpu_seen_in_use_that_nobody_was_given_is_given_to_nobody() {
+fn a_gpu_in_use_without_a_booking_is_not_given_to_a_workload() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     world.pass(Duration::from_secs(1));
     let kind = h100().gpu().unwrap().clone();
@@ -329,7 +329,7 @@ fn a_gpu_seen_in_use_that_nobody_was_given_is_given_to_nobody() {
 }
 
 #[test]
-fn a_workspace_that_is_frozen_lets_nothing_in_until_it_is_thawed() {
+fn a_frozen_workspace_admits_nothing_until_it_is_unfrozen() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     let (by, other) = (ExecutionId::from_bytes([1; 16]), ExecutionId::from_bytes([2; 16]));
     let names = [tests::books::account::workspace("a")];
@@ -345,7 +345,7 @@ fn a_workspace_that_is_frozen_lets_nothing_in_until_it_is_thawed() {
 
 /// S-19: months are closed, and their usage stays.
 #[test]
-fn usage_is_counted_by_month_to_the_millisecond() {
+fn monthly_usage_is_exact_to_the_millisecond() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(4, None, None))]);
     world.submit(&job("b", "x", 6)).unwrap();
     let started = world.books.now;

@@ -33,7 +33,7 @@ async fn stored(world: &World) -> Arc<Memory> {
 
 /// S-43.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_64_who_ask_for_the_last_gpu_exactly_one_gets_it() {
+async fn exactly_one_of_64_workloads_gets_the_last_gpu() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None)), ("b", gpus(0, None, None))]);
     world.submit(&job("a", "most", 7)).unwrap();
     let store = stored(&world).await;

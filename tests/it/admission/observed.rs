@@ -40,7 +40,7 @@ fn nodes(world: &World, name: &str) -> Vec<NodeId> {
 }
 
 #[test]
-fn two_workloads_that_were_swapped_by_their_scheduler_swap_their_bookings() {
+fn the_bookings_of_two_workloads_are_swapped_if_the_scheduler_swapped_the_workloads() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(8, None, None))]);
     world.submit(&job("a", "one", 8)).unwrap();
     world.submit(&job("b", "two", 8)).unwrap();
@@ -54,7 +54,7 @@ fn two_workloads_that_were_swapped_by_their_scheduler_swap_their_bookings() {
 }
 
 #[test]
-fn what_was_only_planned_makes_way_for_what_was_seen() {
+fn a_planned_placement_moves_for_an_observed_one() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(8, None, None))]);
     world.submit(&job("a", "one", 8)).unwrap();
     world.submit(&job("b", "two", 8)).unwrap();
@@ -70,7 +70,7 @@ fn what_was_only_planned_makes_way_for_what_was_seen() {
 
 /// Earmarked GPUs are planned ones too: the earmark moves to another node.
 #[test]
-fn what_is_set_aside_for_a_demand_makes_way_and_stays_set_aside() {
+fn an_earmark_moves_for_an_observed_workload_and_stays_an_earmark() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("b", gpus(8, None, None))]);
     for name in ["x", "y"] {
         world.submit(&job("b", name, 8)).unwrap();
@@ -98,7 +98,7 @@ fn what_is_set_aside_for_a_demand_makes_way_and_stays_set_aside() {
 
 /// After random facts no planned GPU counts as observed, and moving bookings keeps the number of GPUs.
 #[test]
-fn random_facts_make_nothing_observed_that_was_only_planned() {
+fn random_facts_never_turn_planned_gpus_into_observed_ones() {
     let mut seed = 5_u64;
     let mut draw = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -29,7 +29,7 @@ fn asks(world: &mut World, request: &WorkloadRequest) -> AdmissionVerdict {
 
 /// The elder workload is admitted in the commit that wakes both: nothing precedes it any more.
 #[test]
-fn one_tried_before_its_elder_is_admitted_with_it() {
+fn a_workload_that_is_tried_before_an_older_one_is_admitted_with_it() {
     let mut world = World::new(2).with(&[("lender", gpus(8, None, None)), ("a", gpus(4, None, None))]);
     world.submit(&job("a", "runs", 2)).unwrap();
     world.submit(&job("lender", "lends-later", 8)).unwrap();
@@ -49,7 +49,7 @@ fn one_tried_before_its_elder_is_admitted_with_it() {
 
 /// A service may be evicted and never borrows: while its own workspace uses the quota, no other workspace can help it.
 #[test]
-fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
+fn a_service_that_waits_for_its_own_quota_blocks_no_borrower_of_another_workspace() {
     let mut world = World::new(1).with(&[
         ("lender", gpus(4, None, None)),
         ("a", gpus(4, None, None)),
@@ -65,7 +65,7 @@ fn a_service_that_waits_for_its_own_workspace_holds_no_borrower_of_another() {
 
 /// A workload that can never be admitted, because its workspace's quota was lowered, does not block its queue.
 #[test]
-fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
+fn a_service_above_the_quota_of_its_workspace_does_not_block_its_queue() {
     let mut world = World::new(1).with(&[("lender", gpus(4, None, None)), ("a", gpus(4, None, None))]);
     world.submit(&job("a", "runs", 4)).unwrap();
     let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 2) };
@@ -89,7 +89,7 @@ fn a_service_that_its_workspace_has_no_room_for_does_not_hold_its_line() {
 
 /// Production lends nothing to research, and batch lends too little for the oldest workload.
 #[test]
-fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
+fn a_workload_that_lenders_cannot_serve_blocks_no_other() {
     let mut world = World::new(2).with(&[("batch", gpus(2, None, None))]);
     world.allow("prod", WorkspaceClass::Production, gpus(6, None, None));
     world.allow("lab", WorkspaceClass::Research, gpus(0, None, None));
@@ -110,7 +110,7 @@ fn one_for_which_those_that_may_lend_have_too_little_holds_nobody() {
 /// Two workloads of a queue wait for whole GPUs, the younger one for slices as well. Slices held for the younger one would
 /// idle until the elder is served.
 #[test]
-fn one_behind_an_elder_of_its_own_line_holds_no_other_kind() {
+fn a_workload_behind_an_older_one_of_its_queue_blocks_no_other_gpu_model() {
     let mut world = World::new(2);
     let node: NodeId = "n-0001".parse().unwrap();
     let profile = "1g.10gb".parse().unwrap();

@@ -26,7 +26,7 @@ fn fencing(demand: &ReclaimDemand, victims: &[&str]) -> Fence {
 }
 
 #[test]
-fn a_demand_inside_its_reservation_gets_its_gpus_once_they_were_seen_free() {
+fn a_demand_within_its_reservation_gets_its_gpus_once_they_are_observed_free() {
     let (mut world, demand) = lent();
     assert_eq!((demand.workspace, demand.wanted), (workspace("lender"), 8));
     let (mut world2, demand) = lent();
@@ -59,7 +59,7 @@ fn a_demand_inside_its_reservation_gets_its_gpus_once_they_were_seen_free() {
 }
 
 #[test]
-fn a_victim_may_not_borrow_until_it_has_cooled_down() {
+fn a_victim_may_not_borrow_before_its_cool_down_has_ended() {
     let (mut world, demand) = lent();
     world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
     for victim in ["b-2", "b-3"] {
@@ -77,7 +77,7 @@ fn a_victim_may_not_borrow_until_it_has_cooled_down() {
 }
 
 #[test]
-fn a_reclaim_that_is_given_up_leaves_everything_as_it_was() {
+fn a_cancelled_reclaim_changes_nothing() {
     let (mut world, demand) = lent();
     world.decide(|view| fence(view, &fencing(&demand, &["b-2", "b-3"]))).unwrap();
     world.decide(|view| release_victim(view, &tenant(), by(7), "b-3", VictimExit::Evicted)).unwrap();

@@ -69,7 +69,7 @@ fn free(world: &mut World, victims: impl IntoIterator<Item = usize>) {
 const NOBODY: [usize; 0] = [];
 
 #[test]
-fn everybody_goes_while_those_who_came_back_wait() {
+fn all_victims_are_evicted_while_the_owners_that_returned_wait() {
     let mut world = both_back(&job("a", "a-0", 4));
 
     assert_eq!(drain(&mut world, 0..8), NOBODY);
@@ -80,7 +80,7 @@ fn everybody_goes_while_those_who_came_back_wait() {
 
 /// Domain 3.5: victims whose eviction has not begun are released; the other evictions finish.
 #[test]
-fn nobody_is_evicted_any_more_once_those_who_came_back_are_gone() {
+fn no_victim_is_evicted_after_the_owners_that_returned_have_left() {
     let mut world = both_back(&job("a", "a-0", 4));
     assert_eq!(drain(&mut world, [3]), NOBODY);
     world.finish("a-0").unwrap();
@@ -99,7 +99,7 @@ fn nobody_is_evicted_any_more_once_those_who_came_back_are_gone() {
 
 /// The GPUs of other victims may never be freed, and a demand that counted on them would wait for another grace period.
 #[test]
-fn everybody_goes_while_one_who_is_served_lacks_anything_and_nobody_after() {
+fn victims_are_evicted_only_while_a_served_demand_lacks_gpus() {
     let mut world = both_back(&job("a", "a-0", 4));
     world.finish("a-0").unwrap();
 
@@ -113,7 +113,7 @@ fn everybody_goes_while_one_who_is_served_lacks_anything_and_nobody_after() {
 }
 
 #[test]
-fn nobody_is_evicted_for_what_has_become_free_elsewhere() {
+fn no_victim_is_evicted_for_gpus_that_became_free_elsewhere() {
     let mut world = both_back(&job("a", "a-0", 4));
     world.finish("rest").unwrap();
 
@@ -127,7 +127,7 @@ fn nobody_is_evicted_for_what_has_become_free_elsewhere() {
 
 /// Three GPUs are free on one node and one on the other.
 #[test]
-fn all_go_for_one_for_whom_enough_is_free_and_not_as_much_together() {
+fn all_victims_are_evicted_if_the_free_gpus_are_not_available_together() {
     let mut world = both_back(&WorkloadRequest { together: 4, ..job("a", "a-0", 4) });
     world.finish("b-0").unwrap();
     let node: NodeId = world.workload("rest").placed[0].node.clone();
@@ -143,7 +143,7 @@ fn all_go_for_one_for_whom_enough_is_free_and_not_as_much_together() {
 
 /// The planner chose victims for both resources.
 #[test]
-fn all_go_for_one_that_lacks_another_kind_still() {
+fn all_victims_are_evicted_for_a_demand_that_lacks_another_gpu_model() {
     let slice: Resource = "gpu/H100/1g.10gb".parse().unwrap();
     let both = |gpus: u64, slices: u64| {
         let own = |nominal| Allowance { nominal, borrowing_limit: None, lending_limit: None };
@@ -179,7 +179,7 @@ fn all_go_for_one_that_lacks_another_kind_still() {
 
 /// A reclaim also serves other workloads of the demand's queue.
 #[test]
-fn all_go_for_another_of_the_line() {
+fn all_victims_are_evicted_for_another_workload_of_the_queue() {
     let mut world = lent();
     for name in ["a-0", "a-1"] {
         assert_eq!(world.submit(&job("a", name, 2)).unwrap().admission.answer, AdmissionVerdict::Queue);
@@ -196,7 +196,7 @@ fn all_go_for_another_of_the_line() {
 
 /// The eviction finds out if it has ended; if it has, no other path would put it back into the queue.
 #[test]
-fn one_that_is_said_to_have_ended_is_not_spared() {
+fn a_victim_that_is_reported_as_ended_is_not_spared() {
     let mut world = both_back(&job("a", "a-0", 4));
     world.finish("a-0").unwrap();
     world.finish("b-0").unwrap();
@@ -208,7 +208,7 @@ fn one_that_is_said_to_have_ended_is_not_spared() {
 }
 
 #[test]
-fn loans_that_are_called_back_for_nobody_in_particular_are_called_back() {
+fn loans_are_recalled_also_without_a_particular_beneficiary() {
     let mut world = both_back(&job("a", "a-0", 4));
     world.decide(|view| unfence(view, &tenant(), &h100(), by())).unwrap();
     world.finish("a-0").unwrap();
@@ -220,7 +220,7 @@ fn loans_that_are_called_back_for_nobody_in_particular_are_called_back() {
 
 /// The execution asks again after a crash.
 #[test]
-fn whoever_is_asked_twice_gets_the_same_answer() {
+fn the_same_question_about_a_victim_has_the_same_answer() {
     let mut world = both_back(&job("a", "a-0", 4));
     assert_eq!(drain(&mut world, [0, 0]), NOBODY);
     world.finish("a-0").unwrap();

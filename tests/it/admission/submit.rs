@@ -4,7 +4,7 @@ use tests::books::account::{World, gpus, job};
 use workflows::tenancy::*;
 
 #[test]
-fn idle_gpus_are_lent_and_every_loan_has_a_row() {
+fn idle_gpus_are_lent_and_each_loan_has_a_row() {
     let mut world = World::new(2).with(&[("a", gpus(8, None, None)), ("b", gpus(8, Some(6), None))]);
 
     let own = world.submit(&job("b", "own", 8)).unwrap();
@@ -23,7 +23,7 @@ fn idle_gpus_are_lent_and_every_loan_has_a_row() {
 }
 
 #[test]
-fn what_is_freed_goes_to_who_waits_in_the_same_commit() {
+fn freed_gpus_go_to_queued_workloads_in_the_same_commit() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     world.submit(&job("a", "first", 8)).unwrap();
     assert_eq!(world.submit(&job("a", "second", 8)).unwrap().admission.answer, AdmissionVerdict::Queue);
@@ -36,7 +36,7 @@ fn what_is_freed_goes_to_who_waits_in_the_same_commit() {
 }
 
 #[test]
-fn the_same_request_again_is_answered_with_the_decision_that_stands() {
+fn a_repeated_request_returns_the_decision_in_force() {
     let mut world = World::new(1).with(&[("a", gpus(8, None, None))]);
     let first = world.submit(&job("a", "x", 4)).unwrap();
 

@@ -111,7 +111,7 @@ fn one_reclaim_serves_owners_of_several_workspaces() {
 
 /// I-10: GPUs freed for one workload go to no other, whatever its priority.
 #[test]
-fn whoever_comes_later_takes_nothing_from_one_that_is_served() {
+fn a_later_workload_takes_nothing_from_a_served_demand() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     world.submit(&WorkloadRequest { priority: 10, ..job("c", "c-later", 4) }).unwrap();
@@ -124,7 +124,7 @@ fn whoever_comes_later_takes_nothing_from_one_that_is_served() {
 
 /// The guard allows ten of 40 GPUs without an approval: enough for two owners.
 #[test]
-fn no_more_owners_are_served_than_nobody_has_to_approve() {
+fn a_reclaim_adds_owners_only_while_no_approval_is_needed() {
     let planned = planned(&back_together(28));
 
     assert_eq!(others(&planned), [("b-0", 2), ("b-1", 2)]);
@@ -133,7 +133,7 @@ fn no_more_owners_are_served_than_nobody_has_to_approve() {
 
 /// The only victim for the demand exceeds the guard. The approvers decide on that victim only.
 #[test]
-fn what_people_approve_is_not_widened() {
+fn an_approved_reclaim_does_not_grow() {
     let mut world = World::new(9).with(&[
         ("rest", gpus(59, None, None)),
         ("a", gpus(9, None, None)),
@@ -157,7 +157,7 @@ fn what_people_approve_is_not_widened() {
 }
 
 #[test]
-fn one_that_is_withdrawn_gives_back_what_was_set_aside_for_it() {
+fn a_withdrawn_demand_releases_its_earmark() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned)[..10]);
@@ -172,7 +172,7 @@ fn one_that_is_withdrawn_gives_back_what_was_set_aside_for_it() {
 /// Earmarked GPUs would otherwise be borrowed with no running borrower, and a quota could not be lowered. Other demands are served
 /// although this demand exceeds its quota now.
 #[test]
-fn others_are_served_where_the_quota_of_the_demand_is_lowered() {
+fn other_owners_are_served_if_the_quota_of_the_demand_is_lowered() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned)[..5]);
@@ -189,7 +189,7 @@ fn others_are_served_where_the_quota_of_the_demand_is_lowered() {
 
 /// Borrowing workloads of the same workspace do not use the earmark, and neither does a later quota change.
 #[test]
-fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
+fn an_earmark_stays_while_another_workload_of_the_workspace_borrows() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned)[..1]);
@@ -207,7 +207,7 @@ fn what_is_set_aside_stays_so_while_another_of_the_workspace_borrows() {
 
 /// The last victim's GPU cannot be used: the earmark of a workload that can get no more is dropped.
 #[test]
-fn one_for_whom_nothing_more_is_freed_waits_like_everybody() {
+fn a_demand_for_which_nothing_more_is_freed_waits_in_the_queue() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     let victims = names(&planned);
@@ -226,7 +226,7 @@ fn one_for_whom_nothing_more_is_freed_waits_like_everybody() {
 
 /// One victim does not end and another is fenced (P-8): the reclaim serves the same demands as before.
 #[test]
-fn a_second_fence_changes_nothing_for_the_others() {
+fn a_second_earmark_does_not_change_the_others() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned)[..9]);
@@ -241,7 +241,7 @@ fn a_second_fence_changes_nothing_for_the_others() {
 }
 
 #[test]
-fn a_reclaim_that_is_given_up_frees_what_was_set_aside_for_all() {
+fn a_cancelled_reclaim_releases_the_earmarks_of_all_owners() {
     let mut world = back_together(52);
     let planned = fenced(&mut world);
     free(&mut world, &names(&planned)[..10]);
@@ -256,7 +256,7 @@ fn a_reclaim_that_is_given_up_frees_what_was_set_aside_for_all() {
 
 /// The account has changed: no GPUs are freed for a workload that has gone.
 #[test]
-fn a_plan_for_one_that_waits_no_more_is_stale() {
+fn a_plan_is_stale_once_its_demand_is_no_longer_queued() {
     let mut world = back_together(52);
     let planned = planned(&world);
     world.finish("c-0").unwrap();
@@ -270,7 +270,7 @@ fn a_plan_for_one_that_waits_no_more_is_stale() {
 /// A plan takes victims from a workspace as long as it exceeds its quota; in the order of their names the second would come from
 /// a workspace within its quota.
 #[test]
-fn a_fence_takes_whom_a_plan_takes_whatever_their_names() {
+fn an_earmark_has_the_same_victims_as_its_plan_whatever_their_names() {
     let mut world = World::new(4).with(&[
         ("rest", gpus(16, None, None)),
         ("a", gpus(4, None, None)),
@@ -318,7 +318,7 @@ fn one_owner(nominal: u64, rest: &[u64], own: &[WorkloadRequest]) -> World {
 
 /// I-11, S-59: the loan goes to the workload that may borrow.
 #[test]
-fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_workspace_borrows() {
+fn a_demand_that_may_not_borrow_keeps_its_earmark_while_others_borrow() {
     let mut world = one_owner(4, &[12], &[]);
     world.submit(&WorkloadRequest { preemptible: false, ..job("a", "a-0", 4) }).unwrap();
     let planned = fenced(&mut world);
@@ -339,7 +339,7 @@ fn a_demand_that_may_not_borrow_has_what_was_set_aside_though_another_of_its_wor
 
 /// No workload is evicted for another borrower.
 #[test]
-fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for() {
+fn no_earmark_is_made_for_a_demand_whose_workspace_has_used_its_quota_since_the_plan() {
     let mut world = one_owner(8, &[4], &[job("a", "a-runs", 4)]);
     world.allow("rest", WorkspaceClass::Batch, gpus(8, None, None));
     for n in 4..8 {
@@ -359,7 +359,7 @@ fn a_demand_whose_workspace_has_its_own_in_use_since_the_plan_is_not_fenced_for(
 
 /// S-59: a service does not become a borrower because of an earmark.
 #[test]
-fn nothing_is_set_aside_for_which_work_that_may_not_borrow_would_have_to() {
+fn nothing_is_earmarked_that_would_force_a_workload_to_borrow_that_may_not() {
     let service = WorkloadRequest { class: WorkloadClass::Service, ..job("a", "service", 4) };
     let mut world = one_owner(8, &[4, 4], &[service]);
     world.submit(&job("a", "a-0", 4)).unwrap();

@@ -31,7 +31,7 @@ fn used(rig: &Rig) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_layout_is_set_on_a_node_far_away_and_read_back() {
+async fn a_layout_is_set_on_a_remote_node_and_read_back() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }, { "memory_mib": 64 }])).await;
     let mut agent = rig.linked().await;
     assert_eq!(rig.layout().await.hardware, "all-disabled");
@@ -77,7 +77,7 @@ async fn a_layout_is_set_on_a_node_far_away_and_read_back() {
 /// The agent dies during a change, and after a scrub. An unfinished change is finished under the same key. A finished one is answered
 /// from the node's file and not repeated.
 #[tokio::test]
-async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent() {
+async fn a_command_is_never_run_twice_even_if_the_agent_is_killed() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
     let mut agent = rig.linked().await;
     rig.trouble(json!({ "nvmlGpuInstanceCreateComputeInstance": { "slow_ms": 1_000 } }));
@@ -109,7 +109,7 @@ async fn a_command_that_was_taken_is_never_done_twice_over_a_kill_of_the_agent()
 }
 
 #[tokio::test]
-async fn a_late_epoch_is_refused_by_the_node_itself() {
+async fn a_node_refuses_a_late_epoch_itself() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
     let mut agent = rig.linked().await;
     rig.call(asked("carve", 5, set("mixed"))).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_late_epoch_is_refused_by_the_node_itself() {
 }
 
 #[tokio::test]
-async fn no_agent_is_unavailable_and_silence_after_taking_is_unknown() {
+async fn a_missing_agent_is_unavailable_and_silence_after_an_order_was_taken_is_unknown() {
     let rig = Rig::new(json!([{}])).await;
     let none = rig.call(asked("carve", 1, set("mixed"))).await.unwrap_err();
     assert_eq!((none.code.as_str(), none.class), ("platform.unavailable", Class::Transient));
@@ -152,7 +152,7 @@ async fn no_agent_is_unavailable_and_silence_after_taking_is_unknown() {
 
 /// A change whose caller has gone ends, and the same call finishes it later.
 #[tokio::test]
-async fn a_call_that_is_given_up_ends_on_the_node_too() {
+async fn a_cancelled_call_also_ends_on_the_node() {
     let rig = Rig::new(json!([{}])).await;
     let _agent = rig.linked().await;
     rig.trouble(json!({ "nvmlGpuInstanceCreateComputeInstance": { "slow_ms": 700 } }));
@@ -170,7 +170,7 @@ async fn a_call_that_is_given_up_ends_on_the_node_too() {
 
 /// A scrub takes longer than a call: it continues, and the same key returns its state.
 #[tokio::test]
-async fn a_scrub_goes_on_between_the_calls_that_ask_for_it() {
+async fn a_scrub_continues_between_the_calls_that_poll_it() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
     let _agent = rig.linked().await;
     used(&rig);
@@ -211,7 +211,7 @@ async fn an_agent_that_lost_its_server_finds_it_again() {
 /// The server that runs a step owns its order. An order that one server had performed is not performed for another server, or for
 /// a late one.
 #[tokio::test]
-async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
+async fn an_agent_polls_every_server_and_its_node_rejects_stale_orders() {
     let rig = Rig::new(json!([{}])).await;
     let other = rig.beside("other").await;
     let _agent = rig.agent_of(&format!("{},{}", rig.server.url(), other.url()));
@@ -235,7 +235,7 @@ async fn an_agent_comes_to_every_server_and_its_node_fences_between_them() {
 }
 
 #[tokio::test]
-async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
+async fn a_node_has_one_agent_and_an_agent_without_its_settings_does_not_start() {
     let rig = Rig::new(json!([{}])).await;
     let _agent = rig.linked().await;
     let at = |name: &str| rig.folder.path().join(name);
@@ -261,7 +261,7 @@ async fn a_node_has_one_agent_and_one_without_its_settings_does_not_start() {
 }
 
 #[tokio::test]
-async fn the_program_of_a_node_alone_does_what_the_agent_in_the_large_program_does() {
+async fn tenure_agent_behaves_like_the_agent_inside_tenure() {
     let rig = Rig::new(json!([{ "memory_mib": 64 }])).await;
     let mut agent = rig.small_agent();
     rig.until_present(true).await;

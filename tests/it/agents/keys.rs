@@ -19,7 +19,7 @@ async fn send(server: &Server, token: &str, method: &str, path: &str) -> (u16, S
 }
 
 #[tokio::test]
-async fn a_key_of_another_cluster_is_turned_away() {
+async fn a_key_of_another_cluster_is_refused() {
     let rig = Rig::new(json!([{}])).await;
     let (stranger, _) = super::rig::key();
     let admin = rig.server.admin();
@@ -53,7 +53,7 @@ async fn a_key_of_another_cluster_is_turned_away() {
 
 /// Removing its hash revokes a key while the server runs.
 #[tokio::test]
-async fn a_key_that_is_taken_back_opens_nothing_any_more() {
+async fn a_revoked_key_is_refused() {
     let mut rig = Rig::new(json!([{}])).await;
     let (fresh, hash) = super::rig::key();
     let list = rig.folder.path().join("hashes");

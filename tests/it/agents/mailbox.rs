@@ -57,7 +57,7 @@ fn outcome(asked: Result<Output, ActionError>) -> (String, Class) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
+async fn an_order_waits_for_its_agent_and_its_answer_for_a_limited_time() {
     let agents = here();
     assert_eq!(come(&agents, "a", &[]).await, PullResponse::default());
     let asking = ask(&agents, set());
@@ -87,7 +87,7 @@ async fn an_order_waits_for_its_agent_and_for_its_answer_and_no_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_was_lost_on_its_way_is_handed_over_again_and_one_that_is_held_is_not() {
+async fn a_lost_order_is_handed_out_again_and_a_running_one_is_not() {
     let agents = here();
     come(&agents, "a", &[]).await;
     let asking = ask(&agents, set());
@@ -103,7 +103,7 @@ async fn an_order_that_was_lost_on_its_way_is_handed_over_again_and_one_that_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_process_had_taken_is_unknown_as_soon_as_another_comes() {
+async fn the_orders_of_an_agent_process_are_unknown_once_another_process_polls() {
     let agents = here();
     come(&agents, "a", &[]).await;
     let (asking, began) = (ask(&agents, set()), Instant::now());
@@ -118,7 +118,7 @@ async fn what_a_process_had_taken_is_unknown_as_soon_as_another_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_waits_for_any_more_is_not_begun_and_told_to_whom_has_it() {
+async fn an_abandoned_order_is_not_started_and_an_agent_that_runs_it_is_informed() {
     let agents = here();
     come(&agents, "a", &[]).await;
     let never = ask(&agents, set());
@@ -140,7 +140,7 @@ async fn what_nobody_waits_for_any_more_is_not_begun_and_told_to_whom_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
+async fn an_agent_that_stops_returns_the_orders_that_it_has_not_started() {
     let agents = here();
     come(&agents, "a", &[]).await;
     let asking = ask(&agents, set());
@@ -160,7 +160,7 @@ async fn an_agent_that_leaves_gives_back_what_it_has_not_begun() {
 
 /// Agents observe only the GPUs of their cluster; while one of them is missing, no GPU counts as free or clean.
 #[tokio::test(start_paused = true)]
-async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest() {
+async fn agents_serve_the_gpus_of_a_cluster_and_its_backend_serves_the_rest() {
     let hash = "0".repeat(64);
     let targets =
         Targets::parse(&format!("clusters: {{ eu-1: {{ agents: {{ keys: ['{hash}'] }} }} }}")).unwrap();
@@ -190,7 +190,7 @@ async fn agents_serve_the_gpus_of_their_cluster_and_what_else_serves_it_the_rest
 
 /// Only the scheduler sees a job that has GPUs and has not opened them yet.
 #[tokio::test(start_paused = true)]
-async fn what_the_scheduler_says_of_gpus_is_added_to_what_the_driver_says() {
+async fn gpu_facts_of_the_scheduler_are_merged_with_those_of_the_driver() {
     let agents = here();
     let simulated = simulated_platform(Arc::new(LocalWorld::new())).workloads;
     let of = WorkloadRef {

@@ -29,7 +29,7 @@ async fn diagnosis(rig: &Rig, step: &str, level: DiagnosisLevel) -> Diagnosis {
 }
 
 #[tokio::test]
-async fn a_node_far_away_is_tested_by_the_program_that_lies_there() {
+async fn a_remote_node_is_tested_by_the_program_installed_there() {
     let rig = rig().await;
     let _agent = rig.linked().await;
     let fit = diagnosis(&rig, "look", DiagnosisLevel::Medium).await;
@@ -80,7 +80,7 @@ async fn stands(rig: &Rig) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_tenant_is_given_a_node_that_its_agent_found_fit() {
+async fn a_tenant_gets_a_node_that_its_agent_reports_as_fit() {
     let rig = rig().await;
     let _agent = rig.linked().await;
     let ended = onboarded(&rig, "acme").await;
@@ -89,7 +89,7 @@ async fn a_tenant_is_given_a_node_that_its_agent_found_fit() {
 }
 
 #[tokio::test]
-async fn a_node_that_its_agent_found_unfit_is_kept_apart() {
+async fn a_node_that_its_agent_reports_as_unfit_is_quarantined() {
     let rig = rig().await;
     let _agent = rig.linked().await;
     fs::write(rig.folder.path().join("bad"), "").unwrap();

@@ -49,7 +49,7 @@ fn asked_for(served: &Served, row: &Row, path: &str, token: &str) -> reqwest::Re
 /// Calls every route with every role, bound to a tenant and not. Exactly the documented roles are accepted, and each refusal is
 /// audited.
 #[tokio::test]
-async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
+async fn every_route_permits_exactly_the_roles_of_its_documentation() {
     let served = Served::start();
     let rows = rows();
     let closed = rules().into_iter().filter(|rule| rule.access != Access::Open).count();
@@ -87,7 +87,7 @@ async fn every_route_lets_in_whom_the_page_names_and_nobody_else() {
 
 /// No command of any user lets an execution pass its approval; only votes do.
 #[tokio::test]
-async fn nothing_but_the_ballot_lets_an_execution_go_on() {
+async fn only_the_ballot_lets_an_execution_continue() {
     let (served, id, digest) = asked().await;
     let bodies = |path: &str| match path {
         path if path.ends_with(":signal") => json!({ "signal": "capacity.freed" }),
@@ -130,7 +130,7 @@ async fn nothing_but_the_ballot_lets_an_execution_go_on() {
 
 /// Every approval with seats from policy also has policy's procedure.
 #[test]
-fn every_question_whose_seats_policy_names_is_held_by_its_procedure() {
+fn every_approval_with_seats_in_policy_follows_its_procedure() {
     let mut seen = 0;
     let workflows = crate::layers::sources("workflows/src");
     for (path, text) in workflows.into_iter().filter(|(_, text)| text.contains("impl Workflow for")) {

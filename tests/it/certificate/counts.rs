@@ -4,7 +4,7 @@ use super::*;
 
 /// a result that is absent, skipped, unknown or decided by only one person never counts.
 #[test]
-fn only_what_was_done_verified_and_accepted_by_another_counts() {
+fn only_a_removal_that_was_verified_and_accepted_by_another_person_counts() {
     let good = |kind| record(&asset(kind, "x/y"));
     for kind in <AssetType as strum::VariantArray>::VARIANTS {
         assert_eq!(good(*kind).passes(), Ok(()), "{kind}");
@@ -57,7 +57,7 @@ fn only_what_was_done_verified_and_accepted_by_another_counts() {
 }
 
 #[test]
-fn a_destroyed_medium_needs_two_different_witnesses_and_an_exemption_a_rule() {
+fn a_destroyed_medium_needs_two_witnesses_and_an_exemption_needs_a_rule() {
     let with = |kind, result| SanitisationRecord { result, ..record(&asset(kind, "x")) }.passes();
     let seen = |names: &[&str]| SanitisationOutcome::PhysicallyDestroyed {
         witnesses: names.iter().map(|name| Actor::person(*name, "guard")).collect(),
@@ -90,7 +90,7 @@ fn a_destroyed_medium_needs_two_different_witnesses_and_an_exemption_a_rule() {
 
 /// I-6 and S-129: every asset of the node has a record, newer than the last service.
 #[test]
-fn a_node_is_clean_only_when_every_asset_of_it_is_and_since_its_last_service() {
+fn a_node_is_clean_only_if_all_its_assets_were_cleaned_since_its_last_service() {
     let parts: Vec<_> = things().into_iter().take(4).collect();
     let records: BTreeMap<_, _> = parts.iter().map(|it| (it.id.clone(), record(it))).collect();
     assert_eq!(node_is_clean(&parts, &records, at(100)), Ok(()));

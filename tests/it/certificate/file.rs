@@ -4,7 +4,7 @@ use super::*;
 use crate::served::{Ran, tenure};
 
 #[test]
-fn a_certificate_of_another_key_does_not_hold() {
+fn a_certificate_signed_with_another_key_is_invalid() {
     let other = SigningKey::from_seed([1; 32]).unwrap().public_key();
     for keys in [vec![], vec![other.clone()]] {
         let found = verify(whole().as_bytes(), &keys);
@@ -20,7 +20,7 @@ fn a_certificate_of_another_key_does_not_hold() {
 
 /// Bytes throughout the file, and both ends in full. Unit tests cover each position of a sheet.
 #[test]
-fn one_changed_byte_anywhere_fails_and_is_named() {
+fn one_changed_byte_makes_the_file_invalid_and_is_named() {
     let file = whole().into_bytes();
     let step = 1 + file.len() / 400;
     let ends = |place: &usize| *place < 40 || *place + 20 > file.len();
@@ -35,7 +35,7 @@ fn one_changed_byte_anywhere_fails_and_is_named() {
 
 /// Errors name the changed part of the envelope around cover and pages.
 #[test]
-fn a_change_of_the_envelope_is_named_as_such() {
+fn a_changed_envelope_is_reported_as_such() {
     let named = |from: &str, to: &str| {
         let changed = whole().replacen(from, to, 1);
         assert_ne!(changed, whole());
@@ -123,12 +123,12 @@ fn a_changed_field_is_named() {
 }
 
 #[test]
-fn an_untouched_file_passes_through_the_tests_own_reading() {
+fn an_unchanged_file_passes_the_parser_of_the_test() {
     assert_eq!(tampered(&whole(), "Example", "Example"), whole());
 }
 
 #[test]
-fn a_key_is_made_once_for_its_owner_alone_and_read_again() {
+fn a_key_file_is_created_once_readable_by_its_owner_only_and_read_again() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(KeyFile::NAME);
@@ -152,7 +152,7 @@ fn a_key_is_made_once_for_its_owner_alone_and_read_again() {
 }
 
 #[test]
-fn the_page_to_print_says_every_field_and_nothing_in_it_is_markup() {
+fn the_printable_page_shows_every_field_and_escapes_markup() {
     let mut things = things();
     things[0] = asset(AssetType::Node, "<script>alert('1')</script>");
     let records: Vec<_> = things.iter().map(record).collect();
@@ -180,7 +180,7 @@ proptest! {
     #![proptest_config(tests::cases(48))]
 
     #[test]
-    fn no_file_makes_the_verifier_panic(bytes in vec(any::<u8>(), 0..600)) {
+    fn the_verifier_never_panics(bytes in vec(any::<u8>(), 0..600)) {
         prop_assert!(!verify(&bytes, &[key().public_key()]).is_valid());
     }
 
@@ -216,7 +216,7 @@ fn certificate(dir: &std::path::Path, words: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_command_verifies_offline_and_says_what_is_proved_and_what_not() {
+fn the_command_verifies_offline_and_lists_what_is_proved_and_what_is_not() {
     let dir = filed();
     let verify = ["verify", "acme.json", "--key", "issuer.pem"];
     let ran = certificate(dir.path(), &verify);
@@ -239,7 +239,7 @@ fn the_command_verifies_offline_and_says_what_is_proved_and_what_not() {
 }
 
 #[test]
-fn the_command_trusts_no_key_that_nobody_named() {
+fn the_command_accepts_no_key_that_the_caller_has_not_named() {
     let dir = filed();
     let ran = certificate(dir.path(), &["verify", "acme.json"]);
     assert_eq!(ran.exit, 2);
@@ -259,7 +259,7 @@ fn the_command_shows_and_prints_a_certificate() {
 
 /// Runs the commands of the docs, if openssl is installed.
 #[test]
-fn openssl_agrees_that_the_cover_was_signed_by_the_key() {
+fn openssl_verifies_the_signature_of_the_envelope() {
     if std::process::Command::new("openssl").arg("version").output().is_err() {
         return;
     }

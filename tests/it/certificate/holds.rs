@@ -33,7 +33,7 @@ fn releasing(by: &str) -> ReleaseHold {
 }
 
 #[tokio::test]
-async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_destroyed() {
+async fn the_person_who_placed_a_hold_cannot_release_it_and_it_blocks_destruction() {
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
     books.act(&placing("h"), &call).unwrap();
@@ -52,7 +52,7 @@ async fn who_placed_a_hold_cannot_release_it_and_while_it_stands_nothing_is_dest
 
 /// A released name may be used by another hold; the records of the earlier holds stay.
 #[tokio::test]
-async fn each_released_hold_keeps_a_record_of_its_own() {
+async fn each_released_hold_keeps_its_own_record() {
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
     for reason in ["settled A", "settled B", "settled C"] {
@@ -71,7 +71,7 @@ async fn each_released_hold_keeps_a_record_of_its_own() {
 
 /// A record of an earlier version has no number.
 #[test]
-fn the_record_of_a_hold_that_an_earlier_version_released_is_the_first_of_its_name() {
+fn a_hold_released_by_an_earlier_version_is_the_first_record_of_its_name() {
     let released = ReleasedHold {
         tenant: tenant(),
         hold: hold("h", HoldScope::Tenant),
@@ -87,7 +87,7 @@ fn the_record_of_a_hold_that_an_earlier_version_released_is_the_first_of_its_nam
 }
 
 #[tokio::test]
-async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still_exists() {
+async fn a_hold_after_the_pivot_is_refused_with_the_destroyed_and_the_remaining_assets() {
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
     let passed = books.act(&passing(), &call).unwrap();
@@ -106,7 +106,7 @@ async fn a_hold_after_the_pivot_is_refused_with_what_is_destroyed_and_what_still
 
 /// Both read the same documents: the first commit makes the other one decide again.
 #[tokio::test]
-async fn a_hold_and_the_pivot_race_for_one_document() {
+async fn of_a_concurrent_hold_and_pivot_one_commits() {
     let (books, executions) = inventoried().await;
     let call = executions.call(RUN);
     let place = |books: &Books| books.weigh(|view| engine::LedgerAction::decide(&placing("h"), view, &call));
@@ -124,7 +124,7 @@ async fn a_hold_and_the_pivot_race_for_one_document() {
 }
 
 #[tokio::test]
-async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled() {
+async fn the_destruction_begins_only_with_the_approved_and_settled_inventory() {
     let (mut books, executions) = inventoried().await;
     let call = executions.call(RUN);
     let other = PassPivot { approved: Digest::from_bytes(b"other"), ..passing() };
@@ -161,7 +161,7 @@ async fn destruction_begins_only_for_the_inventory_that_was_approved_and_settled
 }
 
 #[test]
-fn two_scans_that_saw_different_serials_saw_different_things() {
+fn scans_with_different_serial_numbers_of_one_asset_conflict() {
     let one = asset(AssetType::Nvme, "n/0");
     let other = Asset { serial: Some("another".into()), ..one.clone() };
     assert_eq!(Inventory::from_scans([one.clone(), other]), Err(BTreeSet::from([one.id.clone()])));
@@ -178,7 +178,7 @@ proptest! {
 
     /// I-13: in any order, no hold covers data whose destruction has begun, and no destruction begins under a hold.
     #[test]
-    fn a_hold_and_a_destruction_never_both_win(moves in vec((0..3u8, 0..6usize), 1..40)) {
+    fn a_hold_and_a_destruction_never_both_succeed(moves in vec((0..3u8, 0..6usize), 1..40)) {
         let scopes = [
             HoldScope::Tenant,
             HoldScope::Workspace("a".parse().unwrap()),

@@ -38,7 +38,7 @@ async fn through_the_books(assets: Vec<Asset>) -> (Books, String, PublicKey) {
 }
 
 #[tokio::test]
-async fn a_workflow_s_ledger_actions_end_in_a_certificate_that_holds() {
+async fn the_ledger_actions_of_a_workflow_produce_a_valid_certificate() {
     let (_, file, key) = through_the_books(things()).await;
     let found = verify(file.as_bytes(), &[key]);
     assert_eq!(found.problems, []);
@@ -50,7 +50,7 @@ async fn a_workflow_s_ledger_actions_end_in_a_certificate_that_holds() {
 }
 
 #[tokio::test]
-async fn a_thousand_assets_fit_the_store_and_the_certificate() {
+async fn a_certificate_with_a_thousand_assets_can_be_stored_and_issued() {
     let many: Vec<_> =
         (0..1000).map(|n| asset(AssetType::Nvme, &format!("west-1/node-{}/nvme{}", n / 8, n % 8))).collect();
     let (books, file, key) = through_the_books(many).await;
@@ -61,7 +61,7 @@ async fn a_thousand_assets_fit_the_store_and_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_signature_of_something_else_is_not_kept() {
+async fn a_signature_of_other_content_is_not_stored() {
     let (mut books, executions) = inventoried().await;
     let mut call = executions.call(RUN);
     call.states_entered = 9;

@@ -115,8 +115,7 @@ fn is_a_letter(letter: &Letter) {
 
 /// Approvers are notified, and the incident at the pager is closed once the approval is granted.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form_and_closed_where_it_must_be()
-{
+async fn an_open_approval_is_sent_in_the_format_of_each_channel_and_closed_where_supported() {
     let house = House::new().await;
     let id = house.served.onboard(&large("acme")).await;
 
@@ -167,7 +166,7 @@ async fn an_approval_that_opens_is_told_on_every_kind_of_channel_in_its_own_form
 
 /// The key, the address and the password of three channels are in no answer, no log and not in the store.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
+async fn no_answer_no_stored_value_and_no_log_line_contains_the_secret_of_a_channel() {
     let house = House::new().await;
     house.receiver.answer([StatusCode::BAD_REQUEST; 3]);
     *house.mailbox.refusals.lock().unwrap() = 1;
@@ -202,7 +201,7 @@ async fn no_secret_of_a_channel_is_in_an_answer_the_store_or_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_listed_and_sent_again_by_command() {
+async fn a_dead_letter_is_listed_and_can_be_resent_from_the_command_line() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
     let chat = settings.file("chat", &format!("{}/chat", receiver.open().await));
     let served = settings.serve(&format!(
@@ -245,7 +244,7 @@ async fn a_dead_letter_is_listed_and_sent_again_by_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_channel_is_tried_by_command_and_by_those_who_may() {
+async fn an_authorized_user_can_test_a_channel_from_the_command_line() {
     let house = House::new().await;
     let tried = house.served.run(&["notify", "test", "pager", "-o", "json"]);
     assert_eq!((tried.exit, &tried.json()["state"]), (0, &json!("delivered")), "{tried:?}");
@@ -271,7 +270,7 @@ async fn a_channel_is_tried_by_command_and_by_those_who_may() {
 
 /// A mail server without TLS receives nothing, not even the client's name.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
+async fn no_mail_is_sent_without_tls_unless_the_settings_allow_it() {
     let (settings, mailbox) = (Settings::new(), Mailbox::default());
     let (post, password) = (mailbox.open().await, settings.file("password", PASSWORD));
     let served = settings.serve(&format!(
@@ -286,7 +285,7 @@ async fn without_tls_nothing_is_mailed_unless_the_settings_say_so() {
 
 /// Pending notifications are delivered after a start, and delivered ones are not repeated.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
+async fn pending_notifications_are_sent_after_a_server_was_killed() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
     let url = receiver.open().await;
     let text = format!(
@@ -328,7 +327,7 @@ async fn a_server_that_was_killed_goes_on_with_what_was_not_told() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_refused_at_the_start_with_their_place() {
+fn invalid_settings_are_refused_at_the_start_with_their_place() {
     let settings = Settings::new();
     let chat = settings.file("chat", "https://chat.example.com/x");
     let channel = format!("[notify.channels.chat]\nkind = \"slack\"\nurl_file = \"{chat}\"\n");
@@ -354,7 +353,7 @@ fn settings_that_cannot_work_are_refused_at_the_start_with_their_place() {
 }
 
 #[test]
-fn the_page_of_notifications_names_every_event() {
+fn the_page_about_notifications_names_every_event() {
     use workflows::notices::{KINDS, MatterChange, Severity};
     let mut table =
         "| event | severity | what it does to its matter | when |\n|---|---|---|---|\n".to_owned();

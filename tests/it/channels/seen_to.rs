@@ -42,7 +42,7 @@ async fn with_a_dead_letter(settings: &Settings, receiver: &Receiver) -> (Served
 /// One list has everything that is stuck. It includes undelivered notifications until an operator has acknowledged
 /// them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_them_and_says_why() {
+async fn a_channel_with_dead_letters_is_stuck_until_an_operator_handles_them_with_a_reason() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
     let (served, id) = with_a_dead_letter(&settings, &receiver).await;
 
@@ -98,7 +98,7 @@ async fn a_channel_with_dead_letters_is_listed_as_stuck_until_somebody_sees_to_t
 
 /// The receiver had acknowledged the events and then lost its disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_own() {
+async fn the_notifications_since_an_outage_are_resent_as_new_deliveries() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
     let (served, id) = with_a_dead_letter(&settings, &receiver).await;
     served.onboard(&large("zeta")).await;
@@ -134,7 +134,7 @@ async fn what_was_told_since_an_outage_is_told_again_each_as_a_delivery_of_its_o
 
 /// A receiver that accepts connections and never answers delays only its own channel.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_hangs_keeps_no_other_channel_waiting() {
+async fn a_hanging_receiver_delays_no_other_channel() {
     let (settings, receiver) = (Settings::new(), Receiver::default());
     let url = receiver.open().await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -196,7 +196,7 @@ impl Sink {
 
 /// Receivers with the old and the new secret accept deliveries during the change; afterwards the old secret is invalid.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_replaced_without_a_moment_at_which_a_receiver_believes_nothing() {
+async fn receivers_accept_signatures_at_every_moment_of_a_change_of_secret() {
     let settings = Settings::new();
     let old = settings.file("old", "whsec_b2xkLXNlY3JldC1vZi10aGUtaG91c2U=");
     let new = settings.file("new", "whsec_bmV3LXNlY3JldC1vZi10aGUtaG91c2U=");

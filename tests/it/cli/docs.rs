@@ -5,7 +5,7 @@ use std::fs;
 
 /// The README's first ten minutes, with the files that it names.
 #[tokio::test]
-async fn the_examples_in_the_docs_do_what_the_readme_says() {
+async fn the_documented_examples_work_as_the_readme_says() {
     let served = Served::start();
     let example = |name: &str| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name);
@@ -26,14 +26,14 @@ async fn the_examples_in_the_docs_do_what_the_readme_says() {
 
 /// Run with `BLESS=1` to write the list of commands into the page.
 #[test]
-fn the_commands_in_the_docs_are_those_that_there_are() {
+fn the_documented_commands_match_the_program() {
     let line = |(command, about): (String, String)| format!("| `{command}` | {about} |\n");
     let table: String = cli::commands().into_iter().map(line).collect();
     generated("cli.md", "commands", &format!("| command | what it does |\n|---|---|\n{table}"));
 }
 
 #[test]
-fn every_exit_code_stands_in_the_docs() {
+fn every_exit_code_is_documented() {
     let page = page("cli.md");
     for code in program::exit::exits() {
         assert!(page.contains(&format!("| {code} |")), "docs/cli.md lacks exit code {code}");
@@ -42,7 +42,7 @@ fn every_exit_code_stands_in_the_docs() {
 
 /// Run with `BLESS=1` to write the tables into the page.
 #[test]
-fn the_codes_of_ledger_and_platform_stand_in_operations() {
+fn the_codes_of_ledger_and_platform_are_in_the_documentation_of_operations() {
     let table = |all: &[(&str, &str)]| {
         let rows: String = all.iter().map(|(code, remedy)| format!("| `{code}` | {remedy} |\n")).collect();
         format!("| code | what to do |\n|---|---|\n{rows}")
@@ -53,7 +53,7 @@ fn the_codes_of_ledger_and_platform_stand_in_operations() {
 }
 
 #[test]
-fn every_reason_for_parking_stands_in_operations() {
+fn every_parking_reason_is_in_the_documentation_of_operations() {
     let page = page("operations.md");
     for reason in <engine::Reason as strum::VariantArray>::VARIANTS {
         let name: &str = reason.into();
@@ -63,7 +63,7 @@ fn every_reason_for_parking_stands_in_operations() {
 
 /// Finds every error code in the sources, wherever it is made.
 #[test]
-fn every_code_that_an_error_can_carry_stands_in_operations() {
+fn every_error_code_is_in_the_documentation_of_operations() {
     let page = page("operations.md");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seen = 0;
@@ -116,7 +116,7 @@ fn sources(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn every_setting_stands_in_operations() {
+fn every_setting_is_in_the_documentation_of_operations() {
     let dir = tempfile::tempdir().unwrap();
     let settings = Ran::of(tenure(dir.path()).args(["config", "check", "-o", "json"])).json();
     let page = page("operations.md");

@@ -6,7 +6,7 @@ use std::{fs, process::Stdio};
 
 /// Only a successful start generates the token.
 #[test]
-fn a_start_on_a_port_that_another_has_draws_no_token() {
+fn a_server_that_cannot_open_its_port_creates_no_token() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -20,7 +20,7 @@ fn a_start_on_a_port_that_another_has_draws_no_token() {
 
 /// A log whose reader has gone, or that is on a full disk, stops neither the answers of the server nor its orderly end.
 #[test]
-fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
+fn a_server_that_cannot_write_its_log_continues_and_stops_on_request() {
     let full = || fs::File::options().write(true).open("/dev/full").unwrap().into();
     for log in [Stdio::piped as fn() -> Stdio, full] {
         let dir = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ fn a_server_whose_log_cannot_be_written_goes_on_and_stops_when_asked() {
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
+async fn a_second_server_in_the_same_folder_is_refused_because_the_folder_is_in_use() {
     let served = Served::start();
     let second = Ran::of(tenure(served.dir.path()).args(["serve", "--listen", "127.0.0.1:0"]));
     assert_eq!(second.exit, 74, "{second:?}");
@@ -46,7 +46,7 @@ async fn a_second_server_on_the_same_folder_is_told_that_it_is_in_use() {
 }
 
 #[test]
-fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
+fn a_stopping_server_finishes_its_requests_and_the_next_one_continues() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
     fs::write(dir.path().join("acme.yaml"), small("acme")).unwrap();
@@ -69,7 +69,7 @@ fn a_server_that_is_asked_to_stop_drains_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn a_store_travels_with_its_executions_in_flight() {
+fn a_store_can_be_moved_with_open_executions() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("nodes.csv"), NODES).unwrap();
     fs::write(dir.path().join("acme.yaml"), large("acme")).unwrap();
@@ -95,7 +95,7 @@ fn a_store_travels_with_its_executions_in_flight() {
 }
 
 #[tokio::test]
-async fn the_admin_token_is_kept_to_its_owner_never_printed_and_replaced_when_its_file_is_gone() {
+async fn the_admin_token_is_private_never_printed_and_replaced_if_its_file_is_missing() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("tenure-data/admin.token");
@@ -118,7 +118,7 @@ async fn the_admin_token_is_kept_to_its_owner_never_printed_and_replaced_when_it
 }
 
 #[test]
-fn the_demo_keeps_its_promises_and_leaves_nothing_behind() {
+fn the_demo_does_what_it_announces_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let ran = Ran::of(tenure(dir.path()).arg("demo").env("TMPDIR", dir.path()));
     assert_eq!(ran.exit, 0, "{ran:?}");

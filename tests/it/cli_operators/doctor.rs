@@ -17,7 +17,7 @@ fn has(ran: &Ran, check: &str, state: &str, part: &str) -> bool {
 }
 
 #[test]
-fn a_doctor_without_a_server_looks_at_this_machine_and_says_so() {
+fn doctor_checks_the_local_machine_if_there_is_no_server() {
     let dir = tempfile::tempdir().unwrap();
     let alone = run(dir.path(), &["doctor", "--offline", "-o", "json"]);
     assert_eq!(alone.exit, 0, "{alone:?}");
@@ -53,7 +53,7 @@ fn a_doctor_without_a_server_looks_at_this_machine_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_doctor_beside_a_server_asks_it_and_tells_what_is_the_matter() {
+async fn doctor_queries_a_running_server_and_reports_its_problems() {
     let served = Served::start();
     let well = served.run(&["doctor", "-o", "json"]);
     assert_eq!(well.exit, 0, "{well:?}");

@@ -49,7 +49,7 @@ fn busy_on(node: &str) -> [u64; 2] {
 
 /// The scheduler placed the first workload on another node than planned, and the sender of the facts names no workload.
 #[tokio::test]
-async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_planned() {
+async fn an_owner_can_use_its_idle_quota_although_another_workload_runs_on_an_unplanned_node() {
     let served = two_nodes().await;
     assert_eq!(submit(&served, "research", "r1", 4).await.status, 200);
     let (_, other) = booked(&served, "r1").await;
@@ -64,7 +64,7 @@ async fn an_owner_has_its_idle_quota_when_another_runs_on_another_node_than_plan
 
 /// With facts about the actual node the booking moves, and the planned node is free.
 #[tokio::test]
-async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
+async fn a_booking_moves_to_the_node_on_which_its_workload_runs_in_one_commit() {
     let served = two_nodes().await;
     assert_eq!(submit(&served, "research", "r1", 4).await.status, 200);
     let (planned, other) = booked(&served, "r1").await;
@@ -92,7 +92,7 @@ async fn a_booking_moves_to_where_its_workload_runs_in_one_commit() {
 }
 
 #[tokio::test]
-async fn gpus_of_a_workload_that_nobody_submitted_are_given_to_nobody() {
+async fn gpus_used_by_an_unknown_workload_are_not_given_to_others() {
     let served = two_nodes().await;
     let (one, four) = (json!([{ "workload": "stray", "node": "n-1", "count": 4 }]), [4, 0]);
     let taken = push(&served, four, one).await;
@@ -103,7 +103,7 @@ async fn gpus_of_a_workload_that_nobody_submitted_are_given_to_nobody() {
 }
 
 #[tokio::test]
-async fn facts_that_cannot_be_understood_name_the_entry_and_change_nothing() {
+async fn invalid_facts_name_the_entry_and_change_nothing() {
     let served = two_nodes().await;
     let one = |entry: Value| json!([entry]);
     for (wrong, words) in [
@@ -120,7 +120,7 @@ async fn facts_that_cannot_be_understood_name_the_entry_and_change_nothing() {
 
 /// A component starts an admitted workload in the cluster and not only in the account.
 #[tokio::test]
-async fn a_workload_that_waited_is_started_in_the_commit_that_admits_it() {
+async fn a_queued_workload_is_started_by_the_commit_that_admits_it() {
     let served = two_nodes().await;
     assert_eq!(submit(&served, "research", "first", 4).await.status, 200);
     assert_eq!(submit(&served, "serving", "owner", 4).await.status, 200);

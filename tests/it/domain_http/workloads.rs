@@ -5,7 +5,7 @@ use crate::served::{Answer, Served, seen, shared};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
+async fn a_workload_is_admitted_queued_or_rejected_with_every_reason() {
     let served = with_acme().await;
 
     let unseen = submit(&served, "research", "blind", 1).await;
@@ -37,7 +37,7 @@ async fn a_workload_is_admitted_or_queued_or_rejected_with_every_reason() {
 /// Four of eight GPUs are promised. The others are lent to any workspace, and an owner does not wait while they are
 /// free.
 #[tokio::test]
-async fn what_was_bought_and_promised_to_nobody_is_lent_at_once() {
+async fn bought_gpus_outside_every_quota_are_lent_at_once() {
     let served = Served::unobserved().await;
     let id = served.onboard(&shared(ACME).replace("{gpus: 4}", "{gpus: 2}")).await;
     assert_eq!(served.ended(&id).await["reason"], "completed");
@@ -60,7 +60,7 @@ async fn what_was_bought_and_promised_to_nobody_is_lent_at_once() {
 }
 
 #[tokio::test]
-async fn a_name_that_kubernetes_cannot_have_is_refused() {
+async fn a_name_that_is_invalid_in_kubernetes_is_refused() {
     let served = with_acme().await;
     for name in ["Ax", "a_bx", "-a2x", &"b".repeat(64)] {
         let refused = submit(&served, "research", name, 1).await;
@@ -70,7 +70,7 @@ async fn a_name_that_kubernetes_cannot_have_is_refused() {
 }
 
 #[tokio::test]
-async fn what_ends_makes_room_and_is_on_the_account() {
+async fn a_workload_that_ends_frees_its_gpus_and_its_usage_is_charged() {
     let served = with_acme().await;
     seen(&served, ACME).await;
     submit(&served, "research", "long", 8).await;
@@ -96,7 +96,7 @@ async fn what_ends_makes_room_and_is_on_the_account() {
 }
 
 #[tokio::test]
-async fn usage_is_exported_to_whom_it_belongs_as_csv_and_in_the_columns_of_focus() {
+async fn usage_is_exported_to_its_tenant_as_csv_and_in_the_focus_format() {
     let served = with_acme().await;
     seen(&served, ACME).await;
     assert_eq!(submit(&served, "research", "borrows", 6).await.status, 200);
@@ -134,7 +134,7 @@ async fn usage_is_exported_to_whom_it_belongs_as_csv_and_in_the_columns_of_focus
 }
 
 #[tokio::test]
-async fn a_demand_inside_a_quota_calls_loans_back_and_a_reclaim_can_be_planned_and_cancelled() {
+async fn a_demand_within_quota_recalls_loans_and_a_reclaim_can_be_planned_and_cancelled() {
     let served = with_acme().await;
     seen(&served, ACME).await;
     assert_eq!(submit(&served, "research", "borrows", 8).await.status, 200);

@@ -29,7 +29,7 @@ async fn listening(bench: &Bench, count: usize) -> Vec<Started> {
 }
 
 #[tokio::test]
-async fn an_execution_is_found_by_what_it_does_and_by_what_stands_in_its_way() {
+async fn an_execution_is_found_by_its_current_action_and_by_its_blocker() {
     let bench = Bench::new();
     bench.stage.on("do a", [transient()]);
     let job = bench.start([does(&["a", "b"]), Spec::Ask]).await;
@@ -52,7 +52,7 @@ async fn an_execution_is_found_by_what_it_does_and_by_what_stands_in_its_way() {
 }
 
 #[tokio::test]
-async fn what_turned_an_execution_back_and_what_blocks_its_way_back_are_both_found() {
+async fn an_execution_is_found_by_its_failure_and_by_the_error_that_blocks_its_undo() {
     let bench = Bench::new();
     bench.stage.on("do b", [permanent()]);
     bench.stage.on("undo a 0", [permanent()]);
@@ -67,7 +67,7 @@ async fn what_turned_an_execution_back_and_what_blocks_its_way_back_are_both_fou
 }
 
 #[tokio::test]
-async fn a_batch_is_bound_to_what_was_seen() {
+async fn a_batch_is_bound_to_its_preview() {
     let bench = Bench::new();
     listening(&bench, 3).await;
     let ask = ask(BatchVerb::Pause, "workflow = job and open");
@@ -92,7 +92,7 @@ async fn a_batch_is_bound_to_what_was_seen() {
 
 /// The batch worker may die between any two commands, or run twice at once: each execution receives its command once.
 #[tokio::test]
-async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_asked_for() {
+async fn each_execution_of_a_batch_gets_its_command_once_at_the_requested_rate() {
     let bench = Bench::new();
     let jobs = listening(&bench, 6).await;
     bench.engine.deliver(jobs[1].id, pause("somebody")).await.unwrap();
@@ -134,7 +134,7 @@ async fn each_execution_of_a_batch_takes_its_command_once_at_the_pace_that_was_a
 
 /// Two workers on the same batch count each execution once in total.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_who_look_after_one_batch_give_each_command_once() {
+async fn two_engines_that_run_one_batch_give_each_command_once() {
     let bench = Bench::new();
     let jobs = listening(&bench, 80).await;
     let ask = ask(BatchVerb::Pause, "workflow = job");
@@ -168,7 +168,7 @@ async fn two_who_look_after_one_batch_give_each_command_once() {
 }
 
 #[tokio::test]
-async fn an_execution_that_is_no_longer_meant_when_its_turn_comes_is_left_alone() {
+async fn a_batch_skips_an_execution_that_no_longer_matches() {
     let bench = Bench::new();
     let jobs = listening(&bench, 3).await;
     let ask = ask(BatchVerb::Cancel, "open and state = First");

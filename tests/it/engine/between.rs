@@ -104,7 +104,7 @@ async fn survives(jobs: Vec<Job>, nth: usize, how: Meddle) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_wake_is_lost_whatever_happens_between_looking_and_going_to_sleep() {
+async fn no_wake_up_is_lost_between_a_check_and_the_sleep() {
     let kinds: [fn() -> Vec<Job>; 3] = [
         || vec![job("a", [])],
         || vec![job("a", [does(&["a"])]), job("b", [does(&["b"])])],

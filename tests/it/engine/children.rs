@@ -38,7 +38,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_parent_goes_on_when_its_children_have_ended_and_no_clock_has_moved() {
+async fn a_parent_continues_at_once_when_its_children_have_ended() {
     let bench = bench();
     let jobs = ["a", "b", "c"].map(|name| job(name, [does(&[name])]));
     let parent = bench.live(house(Way::Strict, jobs)).await;
@@ -61,7 +61,7 @@ async fn a_parent_goes_on_when_its_children_have_ended_and_no_clock_has_moved() 
 }
 
 #[tokio::test]
-async fn a_child_that_waits_is_named_by_its_parent_and_nothing_is_polled() {
+async fn a_waiting_child_is_named_by_its_parent_without_polling() {
     let bench = bench();
     let parent = bench.live(house(Way::Strict, [job("a", [Spec::Listen])])).await;
     bench.engine.run_until_idle().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_child_that_waits_is_named_by_its_parent_and_nothing_is_polled() {
 
 /// A cancellation between the start of the child and the wait of its parent.
 #[tokio::test]
-async fn a_slot_starts_one_child_however_often_its_worker_dies() {
+async fn a_slot_starts_one_child_however_often_its_worker_crashes() {
     let bench = bench();
     let parent = bench.live(house(Way::Strict, [job("a", [does(&["a"])])])).await;
     bench.engine.work_next().await.unwrap();
@@ -111,7 +111,7 @@ async fn at_most_as_many_children_run_at_once_as_the_step_allows() {
 }
 
 #[tokio::test]
-async fn a_child_that_fails_turns_its_parent_back_and_its_siblings_with_it() {
+async fn a_failed_child_makes_its_parent_and_its_siblings_compensate() {
     let bench = bench();
     bench.stage.on("do b", [permanent()]);
     let jobs = [job("a", [does(&["a"]), Spec::Listen]), job("b", [Spec::Sleep, does(&["b"])])];
@@ -131,7 +131,7 @@ async fn a_child_that_fails_turns_its_parent_back_and_its_siblings_with_it() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_child_leads_where_the_author_says() {
+async fn the_end_of_a_child_takes_the_edge_that_the_author_declared() {
     let bench = bench();
     let parent = bench.live(house(Way::Strict, [job("a", [Spec::Ask])])).await;
     bench.settle(MINUTE).await;
@@ -146,7 +146,7 @@ async fn the_end_of_a_child_leads_where_the_author_says() {
 }
 
 #[tokio::test]
-async fn who_asked_for_a_parent_does_not_decide_on_its_child() {
+async fn the_requester_of_a_parent_does_not_decide_on_its_child() {
     let bench = bench();
     let parent = bench.live(house(Way::Strict, [job("a", [Spec::Ask])])).await;
     bench.settle(MINUTE).await;
@@ -159,7 +159,7 @@ async fn who_asked_for_a_parent_does_not_decide_on_its_child() {
 }
 
 #[tokio::test]
-async fn with_any_end_a_parent_goes_on_with_those_that_did_not_make_it() {
+async fn with_any_end_a_parent_continues_with_its_failed_children_too() {
     let bench = bench();
     bench.stage.on("do b", [permanent()]);
     let parent = bench.live(house(Way::Lenient, [job("a", [does(&["a"])]), job("b", [does(&["b"])])])).await;
@@ -195,7 +195,7 @@ async fn a_cancelled_parent_cancels_its_children_and_waits_for_their_ends() {
 }
 
 #[tokio::test]
-async fn a_child_past_its_pivot_goes_on_and_its_parent_waits_and_lists_it() {
+async fn a_child_past_its_pivot_continues_and_its_parent_waits_for_it_and_lists_it() {
     let bench = bench();
     let jobs = [job("a", [Spec::Commit("a".into()), Spec::Listen]), job("b", [does(&["b"]), Spec::Listen])];
     let parent = bench.live(house(Way::Strict, jobs)).await;
@@ -221,7 +221,7 @@ async fn a_child_past_its_pivot_goes_on_and_its_parent_waits_and_lists_it() {
 }
 
 #[tokio::test]
-async fn a_parked_child_keeps_its_parent_waiting_until_an_operator_has_mended_it() {
+async fn a_parent_waits_for_a_parked_child_until_an_operator_repairs_it() {
     let bench = bench();
     bench.stage.on("undo a 0", std::iter::repeat_n((), 25).map(|()| permanent()).take(1));
     let parent = bench.live(house(Way::Strict, [job("a", [does(&["a"]), Spec::Listen])])).await;
@@ -240,7 +240,7 @@ async fn a_parked_child_keeps_its_parent_waiting_until_an_operator_has_mended_it
 }
 
 #[tokio::test]
-async fn a_terminated_parent_lists_its_open_children_and_asks_them_to_turn_back() {
+async fn a_terminated_parent_lists_its_open_children_and_cancels_them() {
     for way in [Way::Strict, Way::Forward] {
         let bench = bench();
         let jobs =
@@ -262,7 +262,7 @@ async fn a_terminated_parent_lists_its_open_children_and_asks_them_to_turn_back(
 }
 
 #[tokio::test]
-async fn a_child_whose_guard_is_taken_waits_for_its_holder_and_says_so() {
+async fn a_child_with_a_taken_guard_waits_and_names_the_holder() {
     let bench = bench();
     let guarded = |name: &str, steps| Job { guard: Some("the kitchen".into()), ..job(name, [steps]) };
     let holder = bench.engine.start(guarded("x", Spec::Listen), Request::by(&requester())).await.unwrap();
@@ -280,7 +280,7 @@ async fn a_child_whose_guard_is_taken_waits_for_its_holder_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_parent_that_is_late_gives_its_children_up_and_takes_them_back() {
+async fn a_parent_that_times_out_cancels_its_children() {
     let bench = bench();
     let jobs = [job("a", [does(&["a"]), Spec::Sleep, Spec::Listen, Spec::Listen])];
     let parent = bench.live(house(Way::Strict, jobs)).await;
@@ -296,7 +296,7 @@ async fn a_parent_that_is_late_gives_its_children_up_and_takes_them_back() {
 }
 
 #[tokio::test]
-async fn a_retry_past_the_pivot_starts_another_child_for_the_one_that_failed_alone() {
+async fn a_retry_past_the_pivot_starts_another_child_only_for_the_failed_one() {
     let bench = bench();
     bench.stage.on("do b", [permanent()]);
     let parent = bench.live(house(Way::Forward, [job("a", [does(&["a"])]), job("b", [does(&["b"])])])).await;
@@ -314,7 +314,7 @@ async fn a_retry_past_the_pivot_starts_another_child_for_the_one_that_failed_alo
 }
 
 #[tokio::test]
-async fn a_paused_parent_learns_of_an_end_when_it_is_resumed() {
+async fn a_paused_parent_processes_the_end_of_a_child_on_resume() {
     let bench = bench();
     let parent = bench.live(house(Way::Strict, [job("a", [Spec::Listen])])).await;
     bench.engine.run_until_idle().await.unwrap();
@@ -331,7 +331,7 @@ async fn a_paused_parent_learns_of_an_end_when_it_is_resumed() {
 }
 
 #[test]
-fn the_picture_of_a_parent_shows_what_it_starts() {
+fn the_diagram_of_a_parent_shows_the_workflows_that_it_starts() {
     assert_eq!(check::<House>(), []);
     assert_eq!(check::<Closing>(), []);
     let drawn = diagram::<House>().mermaid(None);
@@ -342,7 +342,7 @@ fn the_picture_of_a_parent_shows_what_it_starts() {
 
 /// Records of versions without children have no such field, and are still written without it.
 #[tokio::test]
-async fn an_execution_without_a_parent_is_written_as_it_always_was() {
+async fn an_execution_without_a_parent_has_an_unchanged_stored_form() {
     let bench = bench();
     let alone = bench.start([does(&["a"])]).await;
 

@@ -159,7 +159,7 @@ fn lost() -> Reply {
 }
 
 #[tokio::test]
-async fn an_unknown_outcome_outweighs_the_plain_failure_of_a_sibling() {
+async fn an_unknown_outcome_takes_precedence_over_the_failure_of_a_sibling() {
     let (bench, job) = begun::<SIBLINGS>(0).await;
     bench.stage.on("once a", [permanent()]);
     bench.stage.on("once b", [lost()]);
@@ -172,7 +172,7 @@ async fn an_unknown_outcome_outweighs_the_plain_failure_of_a_sibling() {
 }
 
 #[tokio::test]
-async fn an_undo_that_may_have_happened_and_cannot_be_asked_about_is_an_operators() {
+async fn an_undo_with_an_unknown_outcome_and_no_probe_needs_an_operator() {
     let (bench, job) = begun::<UNDO_ONCE>(0).await;
     bench.stage.on("do b", [permanent()]);
     bench.stage.on("once a", [lost()]);
@@ -186,7 +186,7 @@ async fn an_undo_that_may_have_happened_and_cannot_be_asked_about_is_an_operator
 }
 
 #[tokio::test]
-async fn the_first_slot_of_a_ledgers_pivot_passes_it_whatever_becomes_of_the_others() {
+async fn the_first_slot_of_a_ledger_pivot_passes_it_whatever_the_result_of_the_others() {
     let (bench, job) = begun::<LEDGER_PIVOT>(0).await;
 
     agree(&bench, job).await.unwrap();
@@ -198,7 +198,7 @@ async fn the_first_slot_of_a_ledgers_pivot_passes_it_whatever_becomes_of_the_oth
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_kept_is_parked_again_by_a_retry_and_not_done_again() {
+async fn a_retry_of_a_result_that_cannot_be_stored_parks_again_without_a_second_run() {
     let (bench, job) = begun::<UNKEEPABLE>(0).await;
     agree(&bench, job).await.unwrap();
     bench.settle(HOUR).await;
@@ -212,7 +212,7 @@ async fn a_result_that_cannot_be_kept_is_parked_again_by_a_retry_and_not_done_ag
 }
 
 #[tokio::test]
-async fn people_are_asked_again_when_the_plan_has_changed_before_it_destroys() {
+async fn a_plan_that_changed_before_the_destruction_needs_a_new_approval() {
     let (bench, job) = begun::<DESTROYS>(0).await;
 
     agree(&bench, job).await.unwrap();
@@ -223,7 +223,7 @@ async fn people_are_asked_again_when_the_plan_has_changed_before_it_destroys() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_workflow_is_that_executions_alone() {
+async fn a_panic_in_a_workflow_affects_only_its_execution() {
     let (bench, job) = begun::<PANICS>(1).await;
     let healthy = bench.start([super::job::does(&["b"])]).await;
 

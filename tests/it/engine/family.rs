@@ -75,7 +75,7 @@ async fn a_parent_survives_every_fault_crash_and_interruption_of_itself_and_of_i
 }
 
 #[tokio::test]
-async fn a_parent_that_answers_for_its_children_survives_as_well() {
+async fn a_parent_that_authorises_its_children_survives_every_fault() {
     let data = Closing { shelves: vec!["s".into(), "t".into()], method: "fire".into(), lies: false };
 
     let report = verify::<Closing>(&[&Home { name: "closing", data }]).await.unwrap();

@@ -50,7 +50,7 @@ fn choose(view: &mut View) -> Result<Option<String>, Undecided> {
 /// With two hundred tenants at once, fifteen were wrongly rejected for good. The shelf was read before another execution's
 /// claim, and the machine after it. A refusal must be checked against current documents, as an agreement is.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_decided_on_a_mixture_of_before_and_after_is_decided_again() {
+async fn a_refusal_based_on_documents_of_different_times_is_decided_again() {
     for keep in [true, false] {
         let bench = Bench::new();
         write(&*bench.store, &["m"], false).await;

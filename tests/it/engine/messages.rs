@@ -33,7 +33,7 @@ fn free(view: &mut View, waiter: ExecutionId) -> Result<u32, Undecided> {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_woken_by_the_very_commit_that_frees_what_they_wait_for() {
+async fn a_waiting_execution_is_woken_by_the_commit_that_frees_its_resource() {
     let bench = bench();
     let waiting = bench.start([Spec::Listen]).await;
 
@@ -44,7 +44,7 @@ async fn whoever_waits_is_woken_by_the_very_commit_that_frees_what_they_wait_for
 }
 
 #[tokio::test]
-async fn a_decision_that_is_only_tried_or_refused_wakes_nobody() {
+async fn a_dry_run_or_a_refused_decision_wakes_no_execution() {
     let bench = bench();
     let waiting = bench.start([Spec::Listen]).await;
 
@@ -60,7 +60,7 @@ async fn a_decision_that_is_only_tried_or_refused_wakes_nobody() {
 }
 
 #[tokio::test]
-async fn two_signals_of_one_decision_both_arrive_and_one_to_nobody_is_dropped() {
+async fn both_signals_of_one_decision_arrive_and_one_without_a_receiver_is_dropped() {
     let bench = bench();
     let nobody = ExecutionId::from_bytes([7; 16]);
     let listening = bench.start([Spec::Listen]).await;
@@ -103,7 +103,7 @@ async fn a_decision_starts_an_execution_once_for_its_key() {
 }
 
 #[tokio::test]
-async fn an_execution_that_a_decision_asks_for_waits_for_its_guard() {
+async fn an_execution_started_by_a_decision_waits_for_its_guard() {
     let bench = bench();
     let guarded = |steps| Job { guard: Some("the kitchen".into()), ..Job::of([steps]) };
     let holder = bench.engine.start(guarded(Spec::Listen), Request::by(&requester())).await.unwrap();
@@ -120,7 +120,7 @@ async fn an_execution_that_a_decision_asks_for_waits_for_its_guard() {
 
 /// The clock does not move, so a parent that misses its child's end would wait without limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_end_of_a_child_is_slept_through_by_two_engines_at_once() {
+async fn no_end_of_a_child_is_missed_by_two_concurrent_engines() {
     let bench = bench();
     let engines = (0..2).map(|n| {
         bench.engine.clone().with_options(Options { holder: format!("engine {n}"), ..Options::default() })

@@ -52,7 +52,7 @@ async fn two_engines_on_one_store_never_run_a_step_at_once() {
 /// S13: the execution is closed by force while a step runs, and its subject is started again. The old step's result is
 /// ignored.
 #[tokio::test]
-async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_follows() {
+async fn a_step_that_outlives_its_execution_does_not_change_the_next_one() {
     let bench = Bench::new();
     let guarded = || Job { guard: Some("lifecycle of job".into()), ..Job::of([does(&["a"]), does(&["b"])]) };
     bench.stage.on("do a", [Reply::Gate]);
@@ -78,7 +78,7 @@ async fn a_step_that_outlives_its_execution_changes_nothing_of_the_one_that_foll
 }
 
 #[tokio::test]
-async fn a_late_result_is_refused_and_the_refusal_is_in_the_journal() {
+async fn a_late_result_is_refused_and_the_refusal_is_journalled() {
     let bench = Bench::new();
     bench.stage.on("do a", [Reply::Gate]);
     let job = bench.start([does(&["a"])]).await;
@@ -102,7 +102,7 @@ async fn a_late_result_is_refused_and_the_refusal_is_in_the_journal() {
 
 /// S12.
 #[tokio::test]
-async fn a_task_that_brings_its_engine_down_again_and_again_is_parked_and_others_go_on() {
+async fn a_task_that_repeatedly_crashes_its_engine_is_parked_and_others_continue() {
     let bench = Bench::new();
     let poisoned = bench.start([does(&["a"])]).await;
     for _ in 0..9 {
@@ -117,7 +117,7 @@ async fn a_task_that_brings_its_engine_down_again_and_again_is_parked_and_others
 }
 
 #[tokio::test]
-async fn an_unreadable_execution_is_left_and_the_others_go_on() {
+async fn an_unreadable_execution_is_skipped_and_the_others_continue() {
     let bench = Bench::new();
     let broken = bench.start([does(&["a"])]).await;
     let mut record = bench.engine.record(broken.id).await.unwrap();
@@ -139,7 +139,7 @@ async fn an_unreadable_execution_is_left_and_the_others_go_on() {
 
 /// S58, as far as one schema goes.
 #[tokio::test]
-async fn an_execution_of_an_unknown_workflow_or_schema_is_left_alone() {
+async fn an_execution_of_an_unknown_workflow_or_schema_is_not_touched() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"])]).await;
     let record = bench.engine.record(job.id).await.unwrap();
@@ -154,7 +154,7 @@ async fn an_execution_of_an_unknown_workflow_or_schema_is_left_alone() {
 
 /// A version without the schema reads the task repeatedly for half an hour, until a version with the schema takes it.
 #[tokio::test]
-async fn what_was_never_tried_is_not_poison() {
+async fn a_task_that_was_never_attempted_is_not_treated_as_crashing() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"])]).await;
     let as_schema = async |schema| {
@@ -193,7 +193,7 @@ async fn after_a_long_stop_a_schedule_fires_its_latest_occurrence_once() {
 }
 
 #[tokio::test]
-async fn the_same_request_starts_nothing_again_even_at_the_same_time() {
+async fn the_same_request_starts_no_second_execution_even_concurrently() {
     let bench = Bench::new();
     let request = || Request::by(&requester()).with_idempotency_key("key-1", "body-1");
     let start = || bench.engine.start(Job::of([does(&["a"])]), request());
@@ -212,7 +212,7 @@ async fn the_same_request_starts_nothing_again_even_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn one_open_execution_per_guard_and_the_refusal_names_the_other() {
+async fn each_guard_has_one_open_execution_and_a_refusal_names_it() {
     let bench = Bench::new();
     let job = || Job { guard: Some("tenant/acme".into()), ..Job::of([Spec::Listen]) };
     let first = bench.engine.start(job(), Request::by(&requester())).await.unwrap();
@@ -231,7 +231,7 @@ async fn one_open_execution_per_guard_and_the_refusal_names_the_other() {
 
 /// S03.
 #[tokio::test]
-async fn a_finished_execution_is_never_worked_on_again() {
+async fn a_finished_execution_is_never_processed_again() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"])]).await;
     bench.settle(MINUTE).await;

@@ -30,7 +30,7 @@ async fn vote(
 }
 
 #[tokio::test]
-async fn two_different_people_must_agree_and_the_requester_is_neither() {
+async fn two_different_approvers_must_agree_and_the_requester_is_neither() {
     let bench = Bench::new();
     let (job, case) = asked(&bench).await;
 
@@ -71,7 +71,7 @@ async fn one_refusal_is_enough_and_everything_done_is_undone() {
 }
 
 #[tokio::test]
-async fn a_vote_for_a_plan_that_does_not_stand_is_refused() {
+async fn a_vote_for_an_outdated_plan_is_refused() {
     let bench = Bench::new();
     let (job, _) = asked(&bench).await;
 
@@ -111,7 +111,7 @@ async fn a_vote_after_the_deadline_does_not_count_even_if_its_timer_is_late() {
 /// S38: at the millisecond of the deadline the deadline wins, whichever is delivered first; a millisecond earlier the vote
 /// wins.
 #[tokio::test]
-async fn of_a_last_vote_and_a_deadline_in_the_same_millisecond_exactly_one_wins() {
+async fn of_a_last_vote_and_a_deadline_in_the_same_millisecond_exactly_one_counts() {
     for (early, deadline_first) in [(false, true), (false, false), (true, true), (true, false)] {
         let bench = Bench::new();
         let (job, case) = asked(&bench).await;

@@ -87,7 +87,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn one_that_is_not_over_when_it_was_promised_is_on_the_list_at_that_moment_and_until_it_ends() {
+async fn an_overdue_execution_is_listed_from_its_promised_time_until_it_ends() {
     let (bench, id) = Bench::with(Some(HOUR)).await;
     bench.pass(HOUR - Duration::from_millis(1)).await;
     assert_eq!(bench.late().await, []);
@@ -112,7 +112,7 @@ async fn one_that_is_not_over_when_it_was_promised_is_on_the_list_at_that_moment
 }
 
 #[tokio::test]
-async fn a_promise_that_was_kept_or_never_made_rings_for_nobody() {
+async fn no_alarm_is_sent_for_a_promise_that_was_kept_or_never_made() {
     for by in [Some(HOUR), None] {
         let (bench, id) = Bench::with(by).await;
         bench.engine.signal(id, "done").await.unwrap();
@@ -124,7 +124,7 @@ async fn a_promise_that_was_kept_or_never_made_rings_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_promise_in_the_past_is_broken_at_once_and_one_that_is_paused_rings_too() {
+async fn a_promised_time_in_the_past_is_missed_at_once_also_by_a_paused_execution() {
     let (bench, id) = Bench::with(Some(Duration::ZERO)).await;
     assert_eq!(bench.late().await, [id]);
 
@@ -154,7 +154,7 @@ impl Clock for Wall {
 }
 
 #[tokio::test]
-async fn an_alarm_that_rings_before_a_clock_that_was_set_back_rings_again() {
+async fn an_alarm_that_fired_before_the_clock_was_set_back_fires_again() {
     let clock = Arc::new(Wall(Mutex::new(vec![BEGIN]), ManualClock::starting_at(BEGIN)));
     let engine = Engine::new(Arc::new(Memory::new()), clock.clone(), Stage::default());
     let engine = engine.with_workflow::<Errand>().unwrap();

@@ -47,7 +47,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn work_that_was_done_by_hand_is_marked_done_with_evidence_and_its_result_is_used() {
+async fn work_done_by_hand_is_marked_as_done_with_evidence_and_its_result_is_used() {
     let bench = Bench::new();
     let started = bench.parked().await;
 
@@ -61,7 +61,7 @@ async fn work_that_was_done_by_hand_is_marked_done_with_evidence_and_its_result_
 }
 
 #[tokio::test]
-async fn every_repair_is_in_the_history_with_who_why_before_and_after() {
+async fn every_repair_is_in_the_history_with_user_reason_and_both_values() {
     let bench = Bench::new();
     let started = bench.parked().await;
 
@@ -78,7 +78,7 @@ async fn every_repair_is_in_the_history_with_who_why_before_and_after() {
 }
 
 #[tokio::test]
-async fn a_result_that_the_workflow_cannot_read_is_refused_and_nothing_changes() {
+async fn a_result_that_the_workflow_cannot_parse_is_refused_and_changes_nothing() {
     let bench = Bench::new();
     let started = bench.parked().await;
     let before = bench.engine.record(started.id).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_result_that_the_workflow_cannot_read_is_refused_and_nothing_changes()
 /// S45: the history has old and new input, the user and the reason. Attempts start again, and the rest of the run uses
 /// the result.
 #[tokio::test]
-async fn a_step_is_tried_again_with_other_data_under_a_key_of_its_own() {
+async fn a_step_is_retried_with_other_data_under_a_new_key() {
     let bench = Bench::new();
     let busy = (0..2).map(|_| Reply::Fail(ActionError::transient("stage.busy", "told to")));
     bench.stage.on("do b", busy);
@@ -130,7 +130,7 @@ async fn a_step_is_tried_again_with_other_data_under_a_key_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_was_begun_before_an_edit_is_undone_as_well_as_what_came_after() {
+async fn work_started_before_and_after_an_edit_is_undone() {
     let bench = Bench::new();
     bench.stage.on("do b", [Reply::Fail(ActionError::transient("stage.busy", "told to"))]);
     bench.stage.on("do c", [permanent()]);
@@ -152,7 +152,7 @@ async fn what_was_begun_before_an_edit_is_undone_as_well_as_what_came_after() {
 }
 
 #[tokio::test]
-async fn an_edit_keeps_to_what_is_done_and_to_what_the_execution_is_about() {
+async fn an_edit_cannot_change_completed_work_or_the_subject_of_an_execution() {
     let bench = Bench::new();
     let started = bench.parked().await;
     let edit = |patch: Value| Repair::Edit { patch };
@@ -177,7 +177,7 @@ async fn an_edit_keeps_to_what_is_done_and_to_what_the_execution_is_about() {
 }
 
 #[tokio::test]
-async fn a_step_is_left_out_only_where_its_author_allows_it() {
+async fn a_step_can_be_skipped_only_if_its_author_allows_it() {
     let bench = Bench::new();
     let started = bench.parked().await;
 
@@ -187,7 +187,7 @@ async fn a_step_is_left_out_only_where_its_author_allows_it() {
 }
 
 #[tokio::test]
-async fn an_undo_that_is_left_out_leaves_its_work_on_the_list() {
+async fn a_skipped_undo_leaves_its_work_on_the_list_of_leftovers() {
     let bench = Bench::new();
     let started = bench.blocked().await;
 
@@ -203,7 +203,7 @@ async fn an_undo_that_is_left_out_leaves_its_work_on_the_list() {
 }
 
 #[tokio::test]
-async fn what_was_undone_by_hand_is_undone() {
+async fn work_that_was_undone_by_hand_counts_as_undone() {
     let bench = Bench::new();
     let started = bench.blocked().await;
 
@@ -216,7 +216,7 @@ async fn what_was_undone_by_hand_is_undone() {
 }
 
 #[tokio::test]
-async fn another_undo_is_run_under_a_key_of_its_own_if_the_workflow_has_it() {
+async fn another_undo_runs_under_its_own_key_if_the_workflow_declares_it() {
     let bench = Bench::new();
     let started = bench.blocked().await;
     let with = |undo: &str, arguments: Value| Repair::UndoWith { slot: 0, undo: undo.into(), arguments };
@@ -305,7 +305,7 @@ async fn a_preview_changes_nothing() {
 
 /// A temporary failure of a probe does not resolve an unknown outcome. The simulation found a double payment here.
 #[tokio::test]
-async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
+async fn an_unknown_outcome_stays_unknown_while_its_probe_has_no_answer() {
     let bench = Bench::new();
     let steps = [Spec::Once("pay".into())];
     bench.stage.on("do pay", [Reply::Fail(ActionError::unknown("stage.reset", "told to"))]);
@@ -321,7 +321,7 @@ async fn a_doubt_survives_a_probe_that_has_no_answer_yet() {
 
 /// The commit that parks an execution also notifies the operators.
 #[tokio::test]
-async fn a_park_is_told_once_by_the_commit_that_parks() {
+async fn parking_is_notified_once_by_the_commit_that_parks() {
     let bench = Bench::new();
     let started = bench.parked().await;
 

@@ -9,7 +9,7 @@ fn order() -> Attribution {
 }
 
 #[tokio::test]
-async fn a_failure_undoes_what_was_done_in_reverse_order_the_failed_step_included() {
+async fn a_failure_undoes_all_work_in_reverse_order_including_the_failed_step() {
     let bench = Bench::new();
     bench.stage.on("do c", [permanent()]);
     let job = bench.start([does(&["a"]), does(&["b"]), does(&["c"])]).await;
@@ -22,7 +22,7 @@ async fn a_failure_undoes_what_was_done_in_reverse_order_the_failed_step_include
 
 /// S29: an action that ran three times is undone three times, each with the values of its time.
 #[tokio::test]
-async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments() {
+async fn three_repetitions_of_an_action_are_undone_three_times_with_their_own_arguments() {
     let bench = Bench::new();
     bench.stage.on("do z", [permanent()]);
     bench.start([does(&["a"]), does(&["a"]), does(&["a"]), does(&["z"])]).await;
@@ -39,7 +39,7 @@ async fn what_was_done_three_times_is_undone_three_times_with_its_own_arguments(
 
 /// Facts learned after the start of an action must not change its undo.
 #[tokio::test]
-async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
+async fn an_undo_gets_the_arguments_of_its_action() {
     let bench = Bench::new();
     bench.stage.on("do d", [permanent()]);
     bench.start([does(&["a"]), does(&["b"]), does(&["c"]), does(&["d"])]).await;
@@ -52,7 +52,7 @@ async fn an_undo_runs_with_the_arguments_of_the_time_its_action_ran() {
 
 /// S18, S20: the counter is stored in the record, and the last failure has no wait.
 #[tokio::test]
-async fn a_transient_failure_is_retried_with_the_same_key_until_its_attempts_are_used_up() {
+async fn a_transient_failure_is_retried_with_the_same_key_until_no_attempt_is_left() {
     let bench = Bench::new();
     bench.stage.on("do a", [transient(), transient(), transient()]);
     let job = bench.start([does(&["a"])]).await;
@@ -69,7 +69,7 @@ async fn a_transient_failure_is_retried_with_the_same_key_until_its_attempts_are
 
 /// S28.
 #[tokio::test]
-async fn a_step_turns_back_only_when_every_sibling_has_settled() {
+async fn a_step_compensates_only_after_all_its_slots_have_settled() {
     let bench = Bench::new();
     bench.stage.on("do a", [permanent()]);
     bench.stage.on("do b", [transient()]);
@@ -88,7 +88,7 @@ async fn a_step_turns_back_only_when_every_sibling_has_settled() {
 }
 
 #[tokio::test]
-async fn a_fan_out_works_on_no_more_than_its_bound_at_once() {
+async fn a_fan_out_runs_at_most_its_limit_of_slots_at_once() {
     let bench = Bench::new();
     let names: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
     let job = bench.start([Spec::Do(names)]).await;
@@ -105,7 +105,7 @@ async fn a_fan_out_works_on_no_more_than_its_bound_at_once() {
 }
 
 #[tokio::test]
-async fn a_pending_answer_is_asked_again_and_costs_no_attempt() {
+async fn a_pending_action_is_polled_and_uses_no_attempt() {
     let bench = Bench::new();
     let pending = || Reply::Fail(ActionError::pending("stage.working", 30 * SECOND));
     bench.stage.on("do a", (0..20).map(|_| pending()));
@@ -117,7 +117,7 @@ async fn a_pending_answer_is_asked_again_and_costs_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_without_an_answer_is_probed_and_its_effect_is_not_repeated() {
+async fn an_attempt_without_an_answer_is_probed_and_not_repeated() {
     let bench = Bench::new();
     bench.stage.on("do a", [Reply::Hang]);
     bench.stage.probes.lock().unwrap().entry("a".into()).or_default().push_back(Probe::Done("a".into()));
@@ -131,7 +131,7 @@ async fn an_attempt_without_an_answer_is_probed_and_its_effect_is_not_repeated()
 }
 
 #[tokio::test]
-async fn a_panic_is_a_permanent_error_of_its_action_alone() {
+async fn a_panic_is_a_permanent_error_of_its_action_only() {
     let bench = Bench::new();
     bench.stage.on("do b", [Reply::Panic]);
     let job = bench.start([does(&["a"]), does(&["b"])]).await;
@@ -144,7 +144,7 @@ async fn a_panic_is_a_permanent_error_of_its_action_alone() {
 }
 
 #[tokio::test]
-async fn a_state_that_takes_too_long_turns_back_without_waiting_for_the_next_attempt() {
+async fn a_state_that_times_out_compensates_without_waiting_for_the_next_attempt() {
     let bench = Bench::new();
     bench.stage.on("do b", (0..500).map(|_| Reply::Fail(ActionError::pending("stage.working", 5 * HOUR))));
     let job = bench.start([does(&["a"]), does(&["b"])]).await;
@@ -157,7 +157,7 @@ async fn a_state_that_takes_too_long_turns_back_without_waiting_for_the_next_att
 }
 
 #[tokio::test]
-async fn an_undo_that_fails_for_ever_parks_with_every_error_and_goes_on_after_a_retry() {
+async fn an_undo_that_fails_permanently_parks_with_every_error_and_continues_after_a_retry() {
     let bench = Bench::new();
     bench.stage.on("do c", [permanent()]);
     bench.stage.on("undo a 0", [permanent()]);
@@ -202,7 +202,7 @@ async fn past_the_pivot_a_cancel_is_refused_and_a_failure_parks() {
 
 /// S32.
 #[tokio::test]
-async fn a_termination_lists_what_was_done_and_not_undone() {
+async fn a_termination_lists_the_work_that_is_not_undone() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"]), Spec::Listen]).await;
     bench.settle(MINUTE).await;
@@ -220,7 +220,7 @@ async fn a_termination_lists_what_was_done_and_not_undone() {
 
 /// S41: running work ends and is kept, and no new work starts. Also covers S42 and S43.
 #[tokio::test]
-async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
+async fn a_pause_lets_running_attempts_finish_and_starts_no_new_ones() {
     let bench = Bench::new();
     bench.stage.on("do a", [transient()]);
     let job = bench.start([does(&["a"]), does(&["b"])]).await;
@@ -242,7 +242,7 @@ async fn a_pause_keeps_what_is_in_flight_and_starts_nothing_new() {
 
 /// A worker died during an action that must not be repeated without a probe, and then an operator paused the execution.
 #[tokio::test]
-async fn a_doubt_about_an_attempt_survives_a_pause() {
+async fn an_unknown_outcome_stays_unknown_through_a_pause() {
     let bench = Bench::new();
     bench.stage.probes.lock().unwrap().entry("a".into()).or_default().push_back(Probe::Done("a".into()));
     let job = bench.start([does(&["a"])]).await;
@@ -262,7 +262,7 @@ async fn a_doubt_about_an_attempt_survives_a_pause() {
 }
 
 #[tokio::test]
-async fn a_cancel_lifts_a_pause_and_turns_back() {
+async fn a_cancel_ends_a_pause_and_starts_the_compensation() {
     let bench = Bench::new();
     let job = bench.start([does(&["a"]), Spec::Listen]).await;
     bench.settle(MINUTE).await;
@@ -277,7 +277,7 @@ async fn a_cancel_lifts_a_pause_and_turns_back() {
 
 /// S39, S40.
 #[tokio::test]
-async fn a_signal_that_comes_early_is_not_lost_and_counts_once() {
+async fn an_early_signal_is_kept_and_counts_once() {
     let bench = Bench::new();
     let job = bench.start([Spec::Sleep, Spec::Listen, Spec::Listen]).await;
     bench.engine.signal(job.id, "go").await.unwrap();
@@ -289,7 +289,7 @@ async fn a_signal_that_comes_early_is_not_lost_and_counts_once() {
 }
 
 #[tokio::test]
-async fn a_retry_of_what_waits_for_its_next_attempt_does_not_wait() {
+async fn a_retry_command_ends_the_wait_for_the_next_attempt() {
     let bench = Bench::new();
     bench.stage.on("do a", [Reply::Fail(ActionError::pending("stage.working", HOUR))]);
     let job = bench.start([does(&["a"])]).await;

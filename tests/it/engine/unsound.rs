@@ -86,13 +86,13 @@ impl<const KIND: u8> Workflow for Wired<KIND> {
 }
 
 #[test]
-fn a_sound_workflow_has_no_flaw() {
+fn the_check_finds_no_error_in_a_valid_workflow() {
     assert_eq!(check::<Wired<0>>(), []);
 }
 
 /// S21, S33.
 #[test]
-fn each_way_to_strand_an_execution_is_refused_with_the_state_named() {
+fn each_way_to_get_stuck_is_refused_and_its_state_is_named() {
     assert_eq!(check::<Wired<1>>(), [Flaw::Unreachable("Middle".into())]);
     assert_eq!(check::<Wired<2>>(), [Flaw::DeadEnd("Middle".into()), Flaw::DeadEnd("Last".into())]);
     assert_eq!(check::<Wired<3>>(), [Flaw::NoDeadline("Start".into()), Flaw::NoDeadline("Middle".into())]);
@@ -103,7 +103,7 @@ fn each_way_to_strand_an_execution_is_refused_with_the_state_named() {
 }
 
 #[test]
-fn an_unsound_workflow_does_not_register() {
+fn an_invalid_workflow_cannot_be_registered() {
     let store = std::sync::Arc::new(store::Memory::new());
     let engine = engine::Engine::new(store, std::sync::Arc::new(engine::SystemClock), Stage::default());
     let refused = engine.with_workflow::<Wired<5>>().err().unwrap().to_string();

@@ -223,7 +223,7 @@ impl Subject for Plugged {
 }
 
 #[tokio::test]
-async fn a_program_behind_a_hook_keeps_every_promise_of_an_actuator() {
+async fn a_program_hook_fulfils_the_contract_of_backends() {
     let table = kit::run(&Plugged::program()).await;
     println!("{table}");
 
@@ -233,7 +233,7 @@ async fn a_program_behind_a_hook_keeps_every_promise_of_an_actuator() {
 }
 
 #[tokio::test]
-async fn a_service_behind_a_hook_keeps_every_promise_of_an_actuator() {
+async fn a_service_hook_fulfils_the_contract_of_backends() {
     let table = kit::run(&Plugged::service().await).await;
     println!("{table}");
 
@@ -244,7 +244,7 @@ async fn a_service_behind_a_hook_keeps_every_promise_of_an_actuator() {
 
 /// A hook without a registration is never called.
 #[tokio::test]
-async fn a_hook_that_nobody_has_named_fails_for_good() {
+async fn a_hook_without_a_definition_fails_permanently() {
     let hooks = HookRegistry::new(BTreeMap::new(), None);
     let error = hooks.run(&hook("dns", json!({})), &stamp("s", false)).await.unwrap_err();
 

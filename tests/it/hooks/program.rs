@@ -45,7 +45,7 @@ async fn ends(pid: &str) {
 }
 
 #[tokio::test]
-async fn every_exit_code_has_the_class_that_says_what_to_do() {
+async fn every_exit_code_has_an_error_class() {
     let folder = tempfile::tempdir().unwrap();
     for (code, class, named) in [
         (64, Class::Permanent, codes::REFUSED),
@@ -82,7 +82,7 @@ async fn every_exit_code_has_the_class_that_says_what_to_do() {
 
 /// S50.
 #[tokio::test]
-async fn past_its_deadline_a_program_is_killed_with_all_that_it_started() {
+async fn a_program_past_its_deadline_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     let text = format!("trap '' TERM; sleep 600 & echo $$ $! > {}; wait; sleep 600", pids.display());
@@ -102,7 +102,7 @@ async fn past_its_deadline_a_program_is_killed_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_program_may_put_things_in_order_when_its_deadline_is_over() {
+async fn a_program_can_clean_up_after_its_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let order = folder.path().join("order");
     let text = format!("trap 'echo unlocked > {}; exit 1' TERM; sleep 600 & wait", order.display());
@@ -115,7 +115,7 @@ async fn a_program_may_put_things_in_order_when_its_deadline_is_over() {
 }
 
 #[tokio::test]
-async fn when_a_call_is_given_up_nothing_of_it_goes_on() {
+async fn a_cancelled_call_leaves_nothing_running() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     let text = format!("sleep 600 & echo $$ $! > {}; wait", pids.display());
@@ -132,7 +132,7 @@ async fn when_a_call_is_given_up_nothing_of_it_goes_on() {
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_running_ends_with_it_and_keeps_nobody_waiting() {
+async fn processes_left_by_a_program_are_killed_and_delay_no_caller() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let text =
@@ -147,7 +147,7 @@ async fn what_a_program_leaves_running_ends_with_it_and_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_program_sees_the_request_and_of_the_environment_what_it_may() {
+async fn a_program_gets_the_request_and_only_permitted_environment_variables() {
     let folder = tempfile::tempdir().unwrap();
     let (asked, seen) = (folder.path().join("asked"), folder.path().join("seen"));
     let text = format!("cat > {}; env > {}; echo '{{\"status\":\"done\"}}'", asked.display(), seen.display());
@@ -175,7 +175,7 @@ async fn a_program_sees_the_request_and_of_the_environment_what_it_may() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_or_too_long_leaves_the_outcome_unknown() {
+async fn an_invalid_or_too_long_answer_leaves_the_outcome_unknown() {
     let folder = tempfile::tempdir().unwrap();
     for text in ["echo done", "echo '{\"status\":\"made_up\"}'", "echo '{\"status\":\"not_done\"}'", "exit 0"]
     {
@@ -190,7 +190,7 @@ async fn an_answer_that_is_none_or_too_long_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_answer_probes_or_dry_runs_is_not_asked() {
+async fn a_program_without_probes_or_dry_runs_is_not_called_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let called = folder.path().join("called");
     let mut target = target(folder.path(), &format!("touch {}; exit 1", called.display()));

@@ -41,7 +41,7 @@ fn done() -> Response {
 }
 
 #[tokio::test]
-async fn a_request_is_signed_and_says_key_step_and_epoch() {
+async fn a_request_is_signed_and_contains_key_step_and_epoch() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     std::fs::write(&secret, "a secret of 16 bytes or more\n").unwrap();
@@ -86,7 +86,7 @@ async fn a_request_is_signed_and_says_key_step_and_epoch() {
 }
 
 #[tokio::test]
-async fn what_takes_longer_than_a_call_is_asked_for_again_with_the_same_key() {
+async fn a_pending_service_call_is_polled_with_the_same_key() {
     let pending = || {
         let body = json!({ "status": "pending", "poll": "/jobs/7" });
         let mut answer = said(202, body);
@@ -113,7 +113,7 @@ async fn what_takes_longer_than_a_call_is_asked_for_again_with_the_same_key() {
 }
 
 #[tokio::test]
-async fn a_service_cannot_have_another_host_called() {
+async fn a_service_cannot_redirect_a_call_to_another_host() {
     let elsewhere: Arc<Mutex<u32>> = Arc::default();
     let count = |State(count): State<Arc<Mutex<u32>>>| async move {
         *count.lock().unwrap() += 1;
@@ -139,7 +139,7 @@ async fn a_service_cannot_have_another_host_called() {
 }
 
 #[tokio::test]
-async fn a_problem_is_told_in_the_services_own_words_and_classed_by_its_status() {
+async fn a_problem_has_the_text_of_the_service_and_the_class_of_its_status() {
     let problem = |status: u16| {
         said(status, json!({ "type": "about:blank", "title": "no room", "detail": "zone a is full" }))
     };
@@ -168,7 +168,7 @@ async fn a_problem_is_told_in_the_services_own_words_and_classed_by_its_status()
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_not_read_to_its_end() {
+async fn an_answer_above_the_limit_is_not_read_to_its_end() {
     let (url, _) = answering(vec![|| "x".repeat(200_000).into_response()]).await;
     let mut target = HttpTarget::new(&url);
     target.answer_limit_bytes = 1_000;

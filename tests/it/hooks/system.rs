@@ -30,7 +30,7 @@ fn asked(folder: &Path) -> Vec<serde_json::Value> {
 }
 
 #[tokio::test]
-async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_absence() {
+async fn a_resource_without_an_identity_or_of_another_tenant_is_an_error_and_not_an_absence() {
     let folder = tempfile::tempdir().unwrap();
     let whole = json!({ "kind": "Repository", "name": "acme/app", "uid": "1", "tenant": "acme" });
     let with = |field: &str, value: serde_json::Value| {
@@ -70,7 +70,7 @@ async fn what_is_shown_without_identity_or_of_others_is_an_error_and_never_an_ab
 }
 
 #[tokio::test]
-async fn a_thing_is_seen_with_all_that_is_said_of_it_and_a_look_changes_nothing() {
+async fn a_resource_is_returned_with_all_its_fields_and_a_read_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let thing =
         json!({ "kind": "Repository", "name": "acme/app", "uid": "1", "tenant": "acme", "class": "model" });
@@ -88,7 +88,7 @@ async fn a_thing_is_seen_with_all_that_is_said_of_it_and_a_look_changes_nothing(
 
 /// A hook without dry runs gets no dry-run call; a real call names the object and the identity that was found.
 #[tokio::test]
-async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
+async fn a_change_names_the_found_resource_and_a_dry_run_calls_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let system = behind(folder.path(), r#"echo '{"status":"done"}'"#);
     let earnest = stamp("e/S/1/0", false);
@@ -117,7 +117,7 @@ async fn a_change_names_what_was_found_and_a_dry_run_asks_nothing() {
 
 /// Checked before the destruction of a key is approved: without a dry run the move counts as impossible.
 #[tokio::test]
-async fn a_hook_without_dry_runs_is_not_said_to_move_data_to_another_key() {
+async fn a_hook_without_dry_runs_never_claims_to_move_data_to_another_key() {
     let folder = tempfile::tempdir().unwrap();
     let system = behind(folder.path(), r#"echo '{"status":"done"}'"#);
     let earnest = stamp("e/S/1/0", false);
@@ -134,7 +134,7 @@ async fn a_hook_without_dry_runs_is_not_said_to_move_data_to_another_key() {
 /// The object that a hook reports as made is read again. An invisible object is an unknown outcome. An object of another tenant
 /// is refused before any call.
 #[tokio::test]
-async fn what_was_made_is_looked_at_and_anothers_is_not_touched() {
+async fn created_resources_are_found_and_those_of_others_are_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let forgets = behind(folder.path(), r#"echo '{"status":"done"}'"#);
     let groups = ["acme-admins".to_owned()];

@@ -113,7 +113,7 @@ async fn plugged(fails: bool, trouble: Trouble) -> (Option<Value>, Vec<String>) 
 }
 
 #[tokio::test]
-async fn a_workflow_runs_a_hook_and_asks_what_became_of_it_when_no_answer_came() {
+async fn a_workflow_runs_a_hook_and_probes_it_if_no_answer_arrives() {
     let (thing, asked) = plugged(false, Trouble::Calm).await;
     assert_eq!((thing.unwrap()["amount"].as_u64(), asked), (Some(5), vec!["run".to_owned()]));
 
@@ -127,7 +127,7 @@ async fn a_workflow_runs_a_hook_and_asks_what_became_of_it_when_no_answer_came()
 }
 
 #[tokio::test]
-async fn a_hook_is_taken_back_when_a_later_step_fails() {
+async fn a_hook_is_undone_if_a_later_step_fails() {
     let (thing, asked) = plugged(true, Trouble::Calm).await;
 
     assert_eq!(thing, None);

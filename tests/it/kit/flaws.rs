@@ -372,7 +372,7 @@ impl Subject for Flawed {
 ///
 /// The clock is paused and there is no socket, so every wait ends at once.
 #[tokio::test(start_paused = true)]
-async fn every_case_finds_out_a_backend_that_breaks_its_promise() {
+async fn every_case_detects_a_backend_that_violates_it() {
     // Most of them wait: run all in parallel.
     let mut at_once = tokio::task::JoinSet::new();
     for (flaw, cases) in FOUND_OUT {

@@ -68,33 +68,33 @@ async fn holds(of: Capability) {
 
 /// S50.
 #[tokio::test]
-async fn simulated_kubernetes_keeps_every_promise_of_an_actuator() {
+async fn simulated_kubernetes_fulfils_the_contract_of_backends() {
     holds(Capability::Kubernetes).await;
 }
 
 #[tokio::test]
-async fn what_takes_its_time_to_go_keeps_every_promise_of_an_actuator() {
+async fn slow_removals_fulfil_the_contract_of_backends() {
     holds(Capability::Namespace).await;
 }
 
 #[tokio::test]
-async fn simulated_slurm_keeps_every_promise_of_an_actuator() {
+async fn simulated_slurm_fulfils_the_contract_of_backends() {
     holds(Capability::Slurm).await;
 }
 
 #[tokio::test]
-async fn simulated_object_stores_keep_every_promise_of_an_actuator() {
+async fn simulated_object_stores_fulfil_the_contract_of_backends() {
     holds(Capability::Objects).await;
 }
 
 #[tokio::test]
-async fn simulated_key_stores_keep_every_promise_of_an_actuator() {
+async fn simulated_key_stores_fulfil_the_contract_of_backends() {
     holds(Capability::Keys).await;
 }
 
 /// A table has a cell for every run pair, and shows missing ones.
 #[test]
-fn every_case_has_a_name_of_its_own_and_a_promise() {
+fn every_case_has_a_unique_name_and_a_promise() {
     let cases = kit::cases();
     let names: std::collections::BTreeSet<_> = cases.iter().map(|case| case.name).collect();
 
@@ -167,7 +167,7 @@ fn the_documentation_has_a_cell_for_every_case_of_every_backend() {
 
 /// A reader of the table sees at once which results are unknown.
 #[tokio::test]
-async fn a_table_has_no_blank_cell_and_says_what_is_broken() {
+async fn a_table_has_no_empty_cell_and_names_each_violation() {
     let deaf = flaws::Flawed::with(flaws::Flaw::MakesNothing);
     let whole = Through::a_proxy(Capability::Kubernetes).await;
     let wanted = |name: &str| name == "make.makes" || name == "look.absent";

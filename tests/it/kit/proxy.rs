@@ -45,7 +45,7 @@ async fn act(proxy: &Proxy, client: &Client) -> Result<(StatusCode, String), req
 }
 
 #[tokio::test]
-async fn without_trouble_nobody_notices_it() {
+async fn without_faults_the_proxy_changes_nothing() {
     let (done, proxy, client) = stage().await;
 
     let answer = client.get(proxy.url()).header("authorization", "Bearer t").send().await.unwrap();
@@ -56,7 +56,7 @@ async fn without_trouble_nobody_notices_it() {
 }
 
 #[tokio::test]
-async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something() {
+async fn a_changing_request_or_its_answer_is_lost_once() {
     let (done, proxy, client) = stage().await;
 
     proxy.trouble(Trouble::LoseRequest).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_request_or_its_answer_is_lost_once_and_only_of_what_changes_something
 
 /// The held request arrives after the events in between, and other requests pass it.
 #[tokio::test]
-async fn a_request_is_held_back_until_it_is_let_go() {
+async fn a_request_is_delayed_until_it_is_released() {
     let (done, proxy, client) = stage().await;
     let held = proxy.hold(|asked| asked.target.contains("/act"));
 
@@ -102,7 +102,7 @@ async fn a_request_is_held_back_until_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn it_answers_in_the_servers_place_and_does_nothing() {
+async fn the_proxy_answers_instead_of_the_server_and_changes_nothing() {
     let (done, proxy, client) = stage().await;
 
     proxy.trouble(Trouble::Throttle(Duration::from_millis(6_500))).await.unwrap();
@@ -125,7 +125,7 @@ async fn it_answers_in_the_servers_place_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn while_it_is_down_connections_are_refused_and_afterwards_not() {
+async fn while_the_proxy_is_down_connections_are_refused() {
     let (done, proxy, client) = stage().await;
 
     proxy.trouble(Trouble::Down).await.unwrap();

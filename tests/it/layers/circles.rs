@@ -35,7 +35,7 @@ fn reached<'a>(graph: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> B
 }
 
 #[test]
-fn a_circle_is_found_and_a_chain_is_none() {
+fn a_cycle_is_found_and_a_chain_is_accepted() {
     let graph = BTreeMap::from([
         ("a", BTreeSet::from(["b"])),
         ("b", BTreeSet::from(["c"])),

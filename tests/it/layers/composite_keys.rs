@@ -62,7 +62,7 @@ fn every_key_of_several_parts_is_a_composite_key() {
 }
 
 #[test]
-fn a_glued_key_is_found_wherever_it_is_made() {
+fn a_concatenated_key_is_found_wherever_it_is_built() {
     let made = [
         "fn id(&self) -> String {\n format!(\"{}/{}\", self.tenant, self.name)\n}",
         "let key = format!(\n\"event/{bound}/{}\", event.id);",

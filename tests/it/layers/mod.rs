@@ -40,7 +40,7 @@ pub(crate) fn sources(dir: &str) -> Vec<(String, String)> {
 
 /// The input of an actuator is already resolved (S-71): it reads neither policy nor the account, and starts nothing.
 #[test]
-fn no_actuator_reads_policy_or_the_books() {
+fn no_backend_reads_policy_or_the_ledger() {
     for dir in ["workflows/src/platform", "workflows/backends/src"] {
         for (path, code) in sources(dir) {
             for forbidden in ["policy::", "admission::", "View", "LedgerAction", "PlatformPolicy", "Cohort::"]
@@ -57,7 +57,7 @@ fn no_actuator_reads_policy_or_the_books() {
 
 /// Planned GPUs never become observed ones: only code that reads a cluster's answer or facts creates observations.
 #[test]
-fn only_code_that_looked_makes_observed_gpus() {
+fn only_code_that_reads_observations_creates_observed_gpus() {
     const LOOKS: [&str; 5] = [
         "workflows/backends/src/kubernetes/workloads/observed.rs",
         "workflows/backends/src/simulated/capabilities/workloads.rs",
@@ -84,7 +84,7 @@ fn only_code_that_looked_makes_observed_gpus() {
 
 /// Sales and promises are decided in higher layers (S-99): the engine and the store see tenants only as labels.
 #[test]
-fn the_engine_and_the_store_know_nothing_of_tiers_quotas_or_gpus() {
+fn engine_and_store_contain_no_tiers_quotas_or_gpus() {
     for dir in ["engine/src", "store/src"] {
         for (path, code) in sources(dir) {
             let code = code.to_lowercase();
@@ -135,7 +135,7 @@ fn side_by_side<'a>(from: &'a str, to: &'a str) -> Option<(&'a str, &'a str)> {
 
 /// Folders depend on each other in one direction only, and few files of a crate are in a cycle.
 #[test]
-fn no_folders_and_few_files_know_each_other_in_a_circle() {
+fn no_folders_and_few_files_import_each_other_in_cycles() {
     let mut wrong = Vec::new();
     for (name, most) in CRATES {
         let modules = Modules::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name));

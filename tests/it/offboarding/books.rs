@@ -36,7 +36,7 @@ async fn states(stage: &Stage) -> Vec<WorkloadState> {
 }
 
 #[tokio::test]
-async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_history_stays() {
+async fn a_closed_tenant_has_no_workloads_and_nodes_and_keeps_its_history() {
     let stage = Stage::kubernetes(|_| {}).await;
     for number in 0..2 * MAX_ENDED_PER_COMMIT {
         ask(&stage, &format!("more-{number:02}")).await.unwrap();
@@ -68,7 +68,7 @@ async fn nothing_of_a_closed_tenant_runs_waits_or_stands_on_a_node_and_its_histo
 }
 
 #[tokio::test]
-async fn a_tenant_that_leaves_takes_in_no_work_and_one_that_stays_after_all_does() {
+async fn a_tenant_in_offboarding_admits_no_work_until_a_cancel() {
     let stage = Stage::kubernetes(|_| {}).await;
     stage.until("ExportWindow").await;
     let frozen =
@@ -89,7 +89,7 @@ async fn a_tenant_that_leaves_takes_in_no_work_and_one_that_stays_after_all_does
 }
 
 #[tokio::test]
-async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
+async fn a_tenant_that_another_workflow_changes_does_not_begin_to_offboard() {
     let stage = Stage::kubernetes(|_| {}).await;
     let other = ExecutionId::from_bytes([9; 16]);
     let workspaces = ["prod".parse().unwrap()];
@@ -109,7 +109,7 @@ async fn a_tenant_that_something_else_changes_does_not_begin_to_leave() {
 
 /// After a terminated offboarding the tenant is still leaving; the next offboarding adopts its freeze.
 #[tokio::test]
-async fn an_offboarding_after_one_that_was_terminated_ends_well() {
+async fn an_offboarding_succeeds_after_an_earlier_one_was_terminated() {
     let stage = Stage::kubernetes(|_| {}).await;
     stage.until("ExportWindow").await;
     let order = Attribution { by: "rita".into(), reason: "stuck".into() };

@@ -65,7 +65,7 @@ async fn closed() -> Stage {
 }
 
 #[tokio::test]
-async fn what_comes_back_of_a_closed_tenant_is_found_and_told_once() {
+async fn a_reappeared_resource_of_a_closed_tenant_is_reported_once() {
     let stage = closed().await;
     assert_eq!(
         stage.swept().await.found,
@@ -88,7 +88,7 @@ async fn what_comes_back_of_a_closed_tenant_is_found_and_told_once() {
 }
 
 #[tokio::test]
-async fn what_remains_of_a_closed_tenant_is_destroyed_with_a_supplementary_certificate() {
+async fn remains_of_a_closed_tenant_are_destroyed_with_a_supplementary_certificate() {
     let stage = closed().await;
     let first = stage.certificate().await;
     let kept = stage.left();
@@ -122,7 +122,7 @@ async fn what_remains_of_a_closed_tenant_is_destroyed_with_a_supplementary_certi
 }
 
 #[tokio::test]
-async fn a_thing_that_no_certificate_lists_waits_for_people_to_say_whose_it_is() {
+async fn a_resource_on_no_certificate_waits_until_operators_assign_it() {
     let stage = closed().await;
     let strange = TenantResource::new("objects", "eu-west", "Bucket", "shared-datasets");
     stage.world().furnish(&strange, "acme", json!({}));
@@ -145,7 +145,7 @@ async fn a_thing_that_no_certificate_lists_waits_for_people_to_say_whose_it_is()
 }
 
 #[tokio::test]
-async fn a_hold_on_what_came_back_keeps_it_from_being_destroyed() {
+async fn a_hold_on_a_reappeared_resource_blocks_its_destruction() {
     let stage = closed().await;
     assert!(stage.place_hold().await.is_err(), "no asset remains for a hold");
     stage.world().furnish(&bucket(), "acme", json!({ "class": "workload" }));
@@ -161,7 +161,7 @@ async fn a_hold_on_what_came_back_keeps_it_from_being_destroyed() {
 }
 
 #[tokio::test]
-async fn without_anything_left_there_is_nothing_to_offboard_and_a_closed_tenant_never_leaves_again() {
+async fn without_remains_there_is_nothing_to_offboard_and_a_tenant_is_closed_once() {
     let stage = closed().await.offboard_remaining().await;
     assert_eq!(stage.to_rest().await, ("Rejected".into(), "finished".into()));
 

@@ -212,7 +212,7 @@ async fn said(stage: &Stage) -> (String, Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn other_credentials_are_claimed_only_where_a_verifier_looked() {
+async fn other_credentials_are_certified_only_where_a_verifier_looked() {
     let stage = closed(true).await;
 
     for record in stage.records().await {
@@ -247,7 +247,7 @@ async fn other_credentials_are_claimed_only_where_a_verifier_looked() {
 }
 
 #[tokio::test]
-async fn where_a_verifier_looked_for_all_that_was_removed_no_caveat_names_it() {
+async fn there_is_no_caveat_if_a_verifier_looked_for_every_removed_resource() {
     let stage = closed(false).await;
 
     let (_, caveats, _) = said(&stage).await;
@@ -258,7 +258,7 @@ async fn where_a_verifier_looked_for_all_that_was_removed_no_caveat_names_it() {
 
 /// A late resource that is hidden from the verifier is still in the platform's list, and the tenant is not closed.
 #[tokio::test]
-async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left() {
+async fn a_verifier_that_sees_less_than_the_platform_hides_no_remaining_resource() {
     let late = TenantResource::new("objects", "eu-west", "Bucket", "late-copy");
     let ready = ready("A100", 1).await.unwrap();
     left_behind(&ready.world, "acme");
@@ -279,7 +279,7 @@ async fn a_verifier_that_sees_less_than_the_platform_hides_nothing_that_is_left(
 
 /// Before the approval: a verifier that does not see an existing object would later take it for gone.
 #[tokio::test]
-async fn a_verifier_that_does_not_see_what_the_platform_sees_is_refused_before_people_are_asked() {
+async fn a_verifier_that_sees_less_than_the_platform_is_refused_before_approval() {
     let things = [
         TenantResource::new("objects", "eu-west", "Bucket", "t-acme--eu-west"),
         TenantResource::new("storage", "eu-west", "Volume", "pv-1"),
@@ -304,7 +304,7 @@ async fn a_verifier_that_does_not_see_what_the_platform_sees_is_refused_before_p
 
 /// An empty observation of the verifier does not count while the platform still finds the object.
 #[tokio::test]
-async fn what_the_verifier_does_not_find_and_the_platform_does_is_not_verified() {
+async fn a_resource_that_only_the_platform_still_finds_is_not_verified() {
     let key = TenantResource::new("keys", "", "Key", "t-acme");
     let ready = ready("A100", 1).await.unwrap();
     left_behind(&ready.world, "acme");

@@ -44,7 +44,7 @@ async fn workspace(stage: &Stage) -> WorkspaceName {
 
 /// S-90.
 #[tokio::test]
-async fn a_tenant_whose_work_runs_does_not_leave_where_policy_blocks_it() {
+async fn a_tenant_with_running_workloads_is_not_offboarded_if_policy_blocks_it() {
     let policy =
         |mode: &str| format!("policy: platform\nversion: 3\nguards: {{end_of_tenant_in_use: {mode}}}\n");
 
@@ -61,7 +61,7 @@ async fn a_tenant_whose_work_runs_does_not_leave_where_policy_blocks_it() {
 
 /// I-13: a hold on one workspace prevents the start of an offboarding, or only the destruction.
 #[tokio::test]
-async fn a_hold_on_a_part_keeps_from_destroying_also_where_policy_lets_the_offboarding_begin() {
+async fn a_partial_hold_blocks_destruction_even_if_policy_lets_the_offboarding_begin() {
     for (partial_ok, waits_in) in [(false, "Held"), (true, "HeldAtPivot")] {
         let stage = Stage::kubernetes(|_| {}).await;
         let policy = format!("policy: platform\nversion: 3\noffboarding: {{partial_ok: {partial_ok}}}\n");
@@ -84,7 +84,7 @@ async fn a_hold_on_a_part_keeps_from_destroying_also_where_policy_lets_the_offbo
 
 /// The certificate names its retention date.
 #[tokio::test]
-async fn a_certificate_is_kept_for_as_long_as_policy_says() {
+async fn a_certificate_is_kept_for_the_time_in_policy() {
     let stage = Stage::slurm(|_| {}).await;
     let policy = "policy: platform\nversion: 3\noffboarding: {certificate_kept: 10d}\n";
     stage.engine.transact(true, |view| publish(view, policy, "ada")).await.unwrap();

@@ -15,7 +15,7 @@ use workflows::{
 /// destroyed. If it is refused, the refusal lists the destroyed and the remaining assets, and the run ends with a
 /// certificate.
 #[tokio::test]
-async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_what_is_left() {
+async fn a_hold_at_any_moment_keeps_everything_or_is_refused_with_the_remaining_assets() {
     let ready = ready("A100", 1).await.unwrap();
     left_behind(&ready.world, "acme");
     let (mut kept, mut refused) = (0, 0);
@@ -94,7 +94,7 @@ async fn whole(stage: &Stage, inventory: &Inventory) {
 }
 
 #[tokio::test]
-async fn a_hold_before_the_pivot_is_waited_out_and_people_are_asked_again() {
+async fn an_offboarding_waits_for_a_hold_before_the_pivot_and_asks_for_a_new_approval() {
     let stage = Stage::slurm(|_| {}).await;
     assert_eq!(stage.until("AwaitingDestruction").await.0, "AwaitingDestruction");
     let first = stage.engine.approval(stage.id).await.unwrap().unwrap();
@@ -110,7 +110,7 @@ async fn a_hold_before_the_pivot_is_waited_out_and_people_are_asked_again() {
 }
 
 #[tokio::test]
-async fn who_is_under_hold_is_not_frozen() {
+async fn a_tenant_under_hold_is_not_frozen() {
     let stage = Stage::slurm(|_| {}).await;
     stage.place_hold().await.unwrap();
     let before = stage.world().snapshot();
@@ -122,7 +122,7 @@ async fn who_is_under_hold_is_not_frozen() {
 
 /// No hold covers data whose destruction has begun: the incident reports this and can end.
 #[tokio::test]
-async fn an_incident_on_a_tenant_that_is_being_destroyed_goes_on_and_says_so() {
+async fn an_incident_during_the_destruction_of_its_tenant_continues_and_reports_it() {
     let stage = Stage::slurm(|_| {}).await;
     just_before(&stage, "Rewrapping").await;
     let engine = stage.engine.clone().with_workflow::<IncidentResponse>().unwrap();

@@ -58,7 +58,7 @@ async fn exception(stage: &Stage, thing: &TenantResource) -> Option<String> {
 
 /// For every kind of recoverable key, the plan names it and the certificate has an exception.
 #[tokio::test]
-async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_exception() {
+async fn a_restorable_key_is_shown_before_the_approval_and_becomes_an_exception() {
     let ways = [
         (json!({ "imported": true }), "it was imported"),
         (json!({ "restored": true }), "it was restored from a backup"),
@@ -86,7 +86,7 @@ async fn a_key_that_can_come_back_is_shown_before_people_agree_and_ends_as_an_ex
 }
 
 #[tokio::test]
-async fn a_safe_key_is_no_exception_in_the_plan() {
+async fn a_safe_key_is_not_an_exception_in_the_plan() {
     let stage = leaving(|_| {}).await;
     let plan = shown(&stage).await;
     assert_eq!(plan.get("exceptions"), None);
@@ -94,7 +94,7 @@ async fn a_safe_key_is_no_exception_in_the_plan() {
 }
 
 #[tokio::test]
-async fn a_backup_of_the_key_that_is_taken_after_people_agreed_is_an_exception_all_the_same() {
+async fn a_backup_of_the_key_after_the_approval_is_still_an_exception() {
     let stage = leaving(|_| {}).await;
     stage.world().furnish(&key(), "acme", json!({ "backed_up": true }));
 
@@ -106,7 +106,7 @@ async fn a_backup_of_the_key_that_is_taken_after_people_agreed_is_an_exception_a
 
 /// The first attempt deletes the key and fails, and the next one finds no key any more.
 #[tokio::test]
-async fn what_was_seen_of_a_key_before_it_went_is_not_lost_with_a_failed_attempt() {
+async fn observations_of_a_key_survive_a_failed_attempt_to_destroy_it() {
     let stage = leaving(|_| {}).await;
     stage.world().furnish(&key(), "acme", json!({ "backed_up": true }));
     just_before(&stage, "Shredding").await;
@@ -122,7 +122,7 @@ async fn what_was_seen_of_a_key_before_it_went_is_not_lost_with_a_failed_attempt
 
 /// Whatever a store reports, or does not report, about the encryption of a locked object.
 #[tokio::test]
-async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encrypt_it() {
+async fn a_locked_object_never_counts_as_destroyed_by_a_key_that_does_not_encrypt_it() {
     let cases = [
         (json!({}), "it is under key t-acme, which was not destroyed, so it stays readable"),
         (
@@ -151,7 +151,7 @@ async fn a_locked_object_is_never_said_to_be_lost_with_a_key_that_does_not_encry
 }
 
 #[tokio::test]
-async fn a_backup_that_is_not_encrypted_is_not_beyond_use() {
+async fn an_unencrypted_backup_does_not_become_unusable_with_the_key() {
     let backup = TenantResource::new("backups", "eu-west", "Backup", "weekly");
     let stage = Stage::slurm(|world| world.furnish(&backup, "acme", json!({ "encrypted": false }))).await;
 
@@ -162,7 +162,7 @@ async fn a_backup_that_is_not_encrypted_is_not_beyond_use() {
 
 /// A dry run asks the store before the plan is shown: approvers never approve an impossible plan.
 #[tokio::test]
-async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_people_are_asked() {
+async fn retained_data_that_cannot_move_to_another_key_is_reported_before_the_approval() {
     let stage = Stage::slurm(|_| {}).await;
     stage.script(Fault {
         verb: Some(Verb::Patch),
@@ -180,7 +180,7 @@ async fn what_a_rule_keeps_and_cannot_be_put_under_another_key_is_known_before_p
 
 /// Whatever a statement says about the move: a key that still encrypts retained data is not destroyed.
 #[tokio::test]
-async fn a_key_is_not_destroyed_while_what_a_rule_keeps_is_under_it() {
+async fn a_key_is_not_destroyed_while_it_encrypts_retained_data() {
     let stream = TenantResource::new("logs", "eu-west", "Stream", "audit");
     let stage = leaving(|_| {}).await;
     just_before(&stage, "Shredding").await;
@@ -193,7 +193,7 @@ async fn a_key_is_not_destroyed_while_what_a_rule_keeps_is_under_it() {
 }
 
 #[tokio::test]
-async fn what_a_rule_keeps_is_recorded_under_the_key_under_which_it_was_seen() {
+async fn retained_data_is_recorded_under_its_observed_key() {
     let stream = TenantResource::new("logs", "eu-west", "Stream", "audit");
     for (seen, counts) in [(json!({ "key": "provider-archive" }), true), (json!({ "key": null }), false)] {
         let stage = leaving(|_| {}).await;
@@ -227,7 +227,7 @@ async fn a_key_that_its_store_keeps_recoverable_parks_at_once_and_is_named() {
 
 /// If an asset appears after the plan, a new plan lists it and the approvers vote again.
 #[tokio::test]
-async fn what_came_since_people_were_asked_is_shown_in_a_new_plan_before_destruction_begins() {
+async fn resources_that_appeared_since_the_approval_are_in_a_new_plan_before_the_destruction() {
     let late = TenantResource::new("storage", "eu-west", "Volume", "late");
     let held = |versions: u64| json!({ "class": "workload", "versions": versions, "bytes": versions * 10 });
     let cases = [
@@ -251,7 +251,7 @@ async fn what_came_since_people_were_asked_is_shown_in_a_new_plan_before_destruc
 }
 
 #[tokio::test]
-async fn growth_within_the_tolerance_and_what_became_less_ask_nobody_again() {
+async fn growth_within_the_tolerance_and_shrinkage_need_no_new_approval() {
     for versions in [1_010, 10] {
         let held = |versions: u64| json!({ "class": "workload", "versions": versions, "bytes": versions });
         let stage = leaving(|world| world.furnish(&bucket(), "acme", held(1_000))).await;

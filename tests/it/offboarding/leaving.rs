@@ -14,7 +14,7 @@ use workflows::{
 };
 
 #[tokio::test]
-async fn after_the_certificate_nothing_of_the_tenant_is_left_but_what_it_says() {
+async fn after_the_certificate_only_the_stated_resources_of_the_tenant_remain() {
     let stage = Stage::kubernetes(|_| {}).await;
 
     assert_eq!(stage.to_rest().await, ("Closed".into(), "finished".into()), "{}", stage.trouble().await);
@@ -56,7 +56,7 @@ async fn the_name_of_a_closed_tenant_is_never_used_again() {
 }
 
 #[tokio::test]
-async fn a_cancel_before_the_pivot_reinstates_the_tenant_as_it_was() {
+async fn a_cancel_before_the_pivot_restores_the_tenant() {
     for state in ["ExportWindow", "AwaitingDestruction"] {
         let stage = Stage::kubernetes(|_| {}).await;
         let before = stage.world().snapshot();
@@ -74,7 +74,7 @@ async fn a_cancel_before_the_pivot_reinstates_the_tenant_as_it_was() {
 }
 
 #[tokio::test]
-async fn an_orphan_waits_for_people_to_say_what_it_is() {
+async fn an_orphan_waits_until_operators_identify_it() {
     let orphan = TenantResource::new("storage", "eu-west", "Volume", "forgotten");
     let stage = Stage::slurm(|world| world.furnish(&orphan, "acme", json!({}))).await;
     assert_eq!(stage.until("AwaitingClassification").await.0, "AwaitingClassification");
@@ -105,7 +105,7 @@ async fn an_orphan_waits_for_people_to_say_what_it_is() {
 
 /// Its record claims only the erased volume, and not that no copy of its header exists.
 #[tokio::test]
-async fn a_volume_goes_by_its_key_and_its_record_says_so() {
+async fn a_volume_is_destroyed_and_recorded_with_its_key() {
     let volume = TenantResource::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
     let stage = Stage::slurm(|world| world.furnish(&volume, "acme", json!({ "class": "workload" }))).await;
 
@@ -119,7 +119,7 @@ async fn a_volume_goes_by_its_key_and_its_record_says_so() {
 }
 
 #[tokio::test]
-async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved_what_is_in_it() {
+async fn a_retained_volume_is_not_destroyed_until_its_data_was_moved() {
     let volume = TenantResource::new("storage", "slurm-1", "LuksKey", "s-0000/0b1e");
     let stage = Stage::slurm(|world| world.furnish(&volume, "acme", json!({ "class": "audit" }))).await;
 
@@ -133,7 +133,7 @@ async fn a_volume_that_a_rule_keeps_is_not_destroyed_while_people_have_not_moved
 }
 
 #[tokio::test]
-async fn what_appears_after_the_pivot_is_not_touched_and_is_found_before_the_books_are_closed() {
+async fn resources_that_appear_after_the_pivot_are_not_touched_and_are_found_before_the_end() {
     let stage = Stage::slurm(|_| {}).await;
     just_before(&stage, "Rewrapping").await;
     let volume = TenantResource::new("storage", "eu-west", "Volume", "late");
@@ -146,7 +146,7 @@ async fn what_appears_after_the_pivot_is_not_touched_and_is_found_before_the_boo
 }
 
 #[tokio::test]
-async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
+async fn a_resource_that_took_the_name_of_an_approved_one_is_not_touched() {
     let stage = Stage::slurm(|_| {}).await;
     just_before(&stage, "Rewrapping").await;
     let volume = TenantResource::new("storage", "eu-west", "Volume", "pv-1");
@@ -159,7 +159,7 @@ async fn what_took_the_name_of_an_approved_thing_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_finalizer_that_nobody_clears_parks_and_is_named() {
+async fn a_finalizer_that_stays_parks_the_offboarding_and_is_named() {
     let stage = Stage::kubernetes(|_| {}).await;
     let stays = Fault::on("RemoveThing", FaultKind::FinalizerStays).named("t-acme--prod");
     stage.script(stays);
@@ -172,7 +172,7 @@ async fn a_finalizer_that_nobody_clears_parks_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_bucket_under_object_lock_makes_an_exception_that_is_named_and_keeps_its_key() {
+async fn a_bucket_with_object_lock_is_a_named_exception_and_keeps_its_key() {
     let lock = json!({ "locked": 2, "legal_holds": 1, "locked_until": "2027-01-01T00:00:00.000Z" });
     let bucket = TenantResource::new("objects", "eu-west", "Bucket", "t-acme--eu-west");
     let stage = Stage::slurm(|world| world.furnish(&bucket, "acme", lock.clone())).await;
@@ -211,7 +211,7 @@ async fn a_key_that_can_still_decrypt_parks_before_anything_else_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_dry_run_names_what_would_go_and_changes_nothing() {
+async fn a_dry_run_lists_the_removals_and_changes_nothing() {
     let stage = Stage::kubernetes(|_| {}).await;
     let before = stage.world().snapshot();
     let body = stage.engine.execution(stage.id).await.unwrap().1.body;
@@ -233,7 +233,7 @@ async fn a_dry_run_names_what_would_go_and_changes_nothing() {
 
 /// Approvers never approve an impossible plan, and the plan names data that a store keeps.
 #[tokio::test]
-async fn a_volume_whose_data_would_stay_is_named_before_people_are_asked() {
+async fn a_volume_that_keeps_its_data_is_named_before_the_approval() {
     let volume = TenantResource::new("storage", "eu-west", "Volume", "retained");
     let spec = json!({ "class": "workload", "reclaimPolicy": "Retain" });
     let stage = Stage::slurm(|world| world.furnish(&volume, "acme", spec.clone())).await;

@@ -19,7 +19,7 @@ use std::{env, fs};
 use workflows::offboarding::{Offboarding, node_sanitisation::NodeSanitisation};
 
 #[test]
-fn offboarding_and_its_child_are_sound() {
+fn the_check_finds_no_error_in_offboarding_and_its_child() {
     assert_eq!(check::<Offboarding>(), []);
     assert_eq!(check::<NodeSanitisation>(), []);
 }
@@ -46,7 +46,7 @@ async fn the_sanitisation_of_a_node_survives_every_fault_crash_and_interruption(
 
 /// Run with `BLESS=1` to write the diagrams into the pages.
 #[test]
-fn the_diagrams_in_the_docs_are_those_that_run() {
+fn the_documented_diagrams_match_the_workflows() {
     drawn::<Offboarding>("offboarding");
     drawn::<NodeSanitisation>("node_sanitisation");
 }

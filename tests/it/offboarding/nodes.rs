@@ -9,7 +9,7 @@ use workflows::{
 
 /// Each kind of faulty hardware, and its record.
 #[tokio::test]
-async fn a_node_that_does_not_come_out_clean_stays_its_tenants_and_is_named_on_the_certificate() {
+async fn a_node_that_cannot_be_cleaned_stays_with_its_tenant_and_is_on_the_certificate() {
     for (action, what, reason) in [
         ("BeginSanitise", FaultKind::DriveFails, "erasing failed"),
         ("BeginSanitise", FaultKind::DriveStalls, "stands still"),
@@ -44,7 +44,7 @@ async fn a_node_that_does_not_come_out_clean_stays_its_tenants_and_is_named_on_t
 
 /// S-117.
 #[tokio::test]
-async fn a_node_is_not_wiped_while_work_runs_on_it() {
+async fn a_node_is_not_wiped_while_workloads_run_on_it() {
     let stage = Stage::slurm(|world| {
         world.furnish(
             &TenantResource::new("machines", "slurm-1", "Machine", "s-0000"),

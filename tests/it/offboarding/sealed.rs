@@ -61,7 +61,7 @@ async fn stage(dir: &Path, earlier_one: ExecutionId) -> Stage {
 
 /// The last step: the certificate is filed, and the audit has everything that becomes unreadable.
 #[tokio::test]
-async fn the_records_of_a_tenant_go_last_and_only_once_the_audit_has_them() {
+async fn the_records_of_a_tenant_are_destroyed_last_and_only_after_they_are_in_the_audit() {
     let dir = tempfile::tempdir().unwrap();
     let id = ExecutionId::new(Timestamp(1), [7; 10]);
     let stage = stage(dir.path(), id).await;

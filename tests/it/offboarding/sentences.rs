@@ -7,7 +7,7 @@ const RUNS: u64 = 200;
 
 /// I-18: in random runs with faults, repairs and unusual stores.
 #[tokio::test]
-async fn without_its_observation_no_sentence_of_a_certificate_stays_as_it_was() {
+async fn no_sentence_of_a_certificate_is_unchanged_without_its_observation() {
     let worlds = SentenceWorlds::new().await.unwrap();
     let mut report = SentenceReport::default();
     for seed in 0..RUNS {

@@ -75,7 +75,7 @@ async fn refused_bucket() -> Stage {
 
 /// Two operators state four times that it is done, and it is not.
 #[tokio::test]
-async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
+async fn a_statement_about_an_existing_bucket_is_never_verified() {
     let stage = refused_bucket().await;
 
     stage.state_that_it_is_gone().await;
@@ -132,7 +132,7 @@ async fn what_two_people_state_of_a_bucket_that_is_there_is_never_verified() {
 
 /// It is an exception although the verifier finds nothing: the deletion itself was not observed.
 #[tokio::test]
-async fn what_people_state_truly_is_an_exception_that_names_them() {
+async fn an_operator_statement_is_an_exception_that_names_its_authors() {
     let stage = Stage::slurm(|_| {}).await;
     let answer_is_bad = Fault::on("RemoveThing", FaultKind::RefuseAfter).named("t-acme--eu-west");
     stage.script(Fault { verb: Some(Verb::Delete), ..answer_is_bad });
@@ -153,7 +153,7 @@ async fn what_people_state_truly_is_an_exception_that_names_them() {
 
 /// A retry observes work done by hand, and needs no statement.
 #[tokio::test]
-async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete() {
+async fn a_retry_observes_work_done_by_hand_and_the_certificate_is_complete() {
     let stage = refused_bucket().await;
     stage.world().script(Script { faults: Vec::new(), random: None });
 
@@ -167,7 +167,7 @@ async fn a_retry_after_work_by_hand_observes_it_and_the_certificate_is_complete(
 
 /// A person states that a key is destroyed: no record shows a decryption attempt, or that a backup is unusable.
 #[tokio::test]
-async fn a_key_that_people_say_is_destroyed_makes_nothing_unreadable_on_paper() {
+async fn a_stated_key_destruction_does_not_certify_that_data_is_unreadable() {
     let stage = Stage::slurm(|_| {}).await;
     let survives = Fault::on("ShredKey", FaultKind::Flawed).times(0);
     stage.script(Fault { verb: Some(Verb::Check), ..survives });
@@ -203,7 +203,7 @@ fn beyond_use(record: &SanitisationRecord) -> bool {
 
 /// It came back after the observation.
 #[tokio::test]
-async fn what_the_last_look_finds_again_is_not_verified_any_more() {
+async fn a_resource_that_the_last_survey_finds_is_no_longer_verified() {
     let stage = Stage::slurm(|_| {}).await;
     just_before(&stage, "VerifyingDismantled").await;
     assert_eq!(stage.bucket().await.result, SanitisationOutcome::SanitisedVerified);
@@ -222,7 +222,7 @@ async fn what_the_last_look_finds_again_is_not_verified_any_more() {
 
 /// The key came back before the observation: remaining data was not lost with it.
 #[tokio::test]
-async fn a_backup_is_not_beyond_use_once_its_key_was_found_again() {
+async fn a_backup_is_no_longer_unreadable_once_its_key_is_found_again() {
     let stage = Stage::slurm(|_| {}).await;
     just_before(&stage, "Verifying").await;
     let records = stage.records().await;

@@ -125,7 +125,7 @@ async fn exceptions_shown(stage: &Stage) -> String {
 }
 
 #[tokio::test]
-async fn a_key_restored_with_its_flags_cleared_is_no_proof_of_destruction() {
+async fn a_restored_key_with_cleared_flags_does_not_prove_destruction() {
     let store = Store::new().await;
     let ciphertext = store.encrypted().await;
     let backup = store.restored_with_cleared_flags().await;
@@ -141,7 +141,7 @@ async fn a_key_restored_with_its_flags_cleared_is_no_proof_of_destruction() {
 }
 
 #[tokio::test]
-async fn an_imported_key_is_no_proof_of_destruction() {
+async fn an_imported_key_does_not_prove_destruction() {
     let store = Store::new().await;
     store.server.vanish(NAME);
     let material = json!({ "ciphertext": STANDARD.encode([7; 32]), "exportable": false });
@@ -158,7 +158,7 @@ async fn an_imported_key_is_no_proof_of_destruction() {
 
 /// The control: a key that never left its store is destroyed without an exception.
 #[tokio::test]
-async fn a_key_that_never_left_its_store_is_a_proof_also_after_a_soft_deletion() {
+async fn a_key_that_never_left_its_store_proves_destruction_also_after_a_soft_deletion() {
     for softly in [false, true] {
         let store = Store::new().await;
         let ciphertext = store.encrypted().await;
@@ -175,7 +175,7 @@ async fn a_key_that_never_left_its_store_is_a_proof_also_after_a_soft_deletion()
 }
 
 #[tokio::test]
-async fn a_key_whose_store_keeps_what_is_deleted_is_named_at_once() {
+async fn a_key_in_a_store_that_keeps_deleted_keys_is_named_at_once() {
     let store = Store::new().await;
     store.server.keep_deleted();
     let stage = store.leaving().await;

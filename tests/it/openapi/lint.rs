@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 #[test]
-fn a_validator_of_others_finds_nothing_wrong_with_the_description() {
+fn a_third_party_validator_accepts_the_description() {
     let spec: Spec = serde_json::from_value(openapi()).unwrap();
     // `/` is a valid address: that of the server with this description. The check reports schemas of nullable lists as unused;
     // the test below covers them.
@@ -28,7 +28,7 @@ pub(super) fn operations(api: &Value) -> impl Iterator<Item = (&str, &str, &Valu
 }
 
 #[test]
-fn every_route_is_described_under_a_name_of_its_own() {
+fn every_route_has_its_own_operation_id() {
     let api = openapi();
     let described: BTreeSet<(String, String)> =
         operations(&api).map(|(path, method, _)| (method.to_uppercase(), path.to_owned())).collect();
@@ -62,7 +62,7 @@ fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
 }
 
 #[test]
-fn every_component_is_used_and_every_one_that_is_used_is_there() {
+fn every_component_is_used_and_every_used_component_exists() {
     let api = openapi();
     let mut used = BTreeSet::new();
     references(&api, &mut used);
@@ -78,7 +78,7 @@ fn every_component_is_used_and_every_one_that_is_used_is_there() {
 }
 
 #[test]
-fn who_may_is_told_as_the_table_of_routes_has_it() {
+fn the_documented_permissions_match_the_table_of_routes() {
     let api = openapi();
     for rule in rules() {
         let operation = &api["paths"][rule.path][rule.method.to_lowercase()];
@@ -97,7 +97,7 @@ fn who_may_is_told_as_the_table_of_routes_has_it() {
 }
 
 #[tokio::test]
-async fn the_description_is_served_to_everybody_and_revalidates() {
+async fn the_description_is_public_and_revalidates() {
     let served = Served::start();
     let answer = served.send(served.ask(Method::GET, "/openapi.json")).await;
     assert_eq!(answer.status, 200);
@@ -108,7 +108,7 @@ async fn the_description_is_served_to_everybody_and_revalidates() {
 }
 
 #[tokio::test]
-async fn the_type_of_every_problem_leads_to_what_it_is() {
+async fn the_type_of_every_problem_links_to_its_description() {
     let served = Served::start();
     for (code, status, ..) in api::codes() {
         let answer = served.send(served.ask(Method::GET, &format!("/problems/{code}"))).await;
@@ -128,7 +128,7 @@ async fn the_type_of_every_problem_leads_to_what_it_is() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_no_text_is_a_problem_like_any_other() {
+async fn an_address_that_is_not_valid_text_is_a_problem_like_any_other() {
     let served = Served::start();
     for path in ["/v1/tenants/%FF", "/v1/executions/%C3%28:cancel", "/console/%FE"] {
         let answer = served.get(path).await;

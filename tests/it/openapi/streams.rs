@@ -64,7 +64,7 @@ async fn goes_on(world: &World, token: &str, address: &str, told: &[Told]) {
 }
 
 #[tokio::test]
-async fn what_streams_tell_is_as_described_and_goes_on_where_somebody_was_cut_off() {
+async fn events_of_streams_match_the_description_and_continue_after_a_disconnect() {
     let api = openapi();
     let mut world = World::new().await;
     // Limits are wide, so that events happen at once.

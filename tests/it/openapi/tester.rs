@@ -290,13 +290,13 @@ fn rank(method: &str, name: &str) -> u32 {
 const TIMES: [usize; 6] = [7, 2, 4, 1, 1, 1];
 
 #[tokio::test]
-async fn the_server_does_what_its_description_says_whoever_asks_for_whatever() {
+async fn the_server_follows_its_description_for_every_caller_and_request() {
     held_to_its_description(TestRunner::deterministic(), "the same in every run", 6).await;
 }
 
 /// Every run draws new requests, so that runs complement each other.
 #[tokio::test]
-async fn the_server_does_what_its_description_says_whatever_is_drawn() {
+async fn the_server_follows_its_description_for_random_requests() {
     let drawn = std::env::var("TENURE_SEED").ok().map(|seed| seed.parse().expect("TENURE_SEED is a number"));
     let seed: u64 = drawn.unwrap_or_else(|| std::hash::RandomState::new().hash_one("requests"));
     let mut bytes = [0; 32];

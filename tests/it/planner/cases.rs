@@ -146,7 +146,7 @@ fn algorithm(fair: bool) -> Algorithm {
 
 /// Covers what Kueue's own cases leave open: lending limit, borrowing limit, order of attempts, contested kinds.
 #[test]
-fn our_own_cases_are_planned_as_by_the_slow_planner() {
+fn our_own_cases_have_the_plans_of_the_reference_planner() {
     for (title, _, state, fair) in OWN {
         let (state, settings) = (state(), kueue(algorithm(fair)));
         let right = choose(&state, &settings, Mistake::None);
@@ -215,7 +215,7 @@ fn example() -> std::path::PathBuf {
 
 /// Run with `BLESS=1` to write the file from the states above and the second planner's answers.
 #[test]
-fn the_example_of_cases_is_written_from_our_own() {
+fn the_example_file_is_generated_from_our_own_cases() {
     let cases: Vec<Value> =
         OWN.iter().map(|(title, _, state, fair)| written(title, &state(), *fair)).collect();
     let mut whole = json!({ "cases": cases });
@@ -253,7 +253,7 @@ fn the_cases_of_the_example_pass_on_the_command_line() {
 }
 
 #[test]
-fn a_wrong_case_is_said_to_be_wrong_and_fails_the_command() {
+fn a_failing_case_is_reported_and_fails_the_command() {
     let mut whole: Value = serde_json::from_str(&fs::read_to_string(example()).unwrap()).unwrap();
     whole["cases"][2]["want_preempted"][0]["name"] = json!("somebody");
 
@@ -267,7 +267,7 @@ fn a_wrong_case_is_said_to_be_wrong_and_fails_the_command() {
 
 /// Every required key in turn is removed or replaced.
 #[test]
-fn a_broken_file_is_refused_with_the_case_and_the_key() {
+fn an_invalid_file_is_refused_with_the_case_and_the_key() {
     let whole: Value = serde_json::from_str(&fs::read_to_string(example()).unwrap()).unwrap();
     let id = whole["cases"][0]["id"].as_str().unwrap().to_owned();
     let required = [
@@ -302,7 +302,7 @@ fn a_broken_file_is_refused_with_the_case_and_the_key() {
 
 /// Cohorts may be listed in any order; a cycle is found.
 #[test]
-fn cohorts_above_one_another_are_refused() {
+fn nested_cohorts_are_refused() {
     let case = json!([{ "id": "c-1", "cohorts": [
         { "name": "a", "parent": "b" }, { "name": "b", "parent": "a" }, { "name": "c", "parent": null }] }]);
 

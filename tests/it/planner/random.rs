@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 500, ..tests::cases(60) })]
 
     #[test]
-    fn the_planner_chooses_what_the_slow_one_does(state in states(), algorithm in algorithms()) {
+    fn the_planner_chooses_the_same_victims_as_the_reference_planner(state in states(), algorithm in algorithms()) {
         agree(&state, &kueue(algorithm));
     }
 }
@@ -185,7 +185,7 @@ proptest! {
     /// P-11: a short explanation is a prefix of the long one, and does not change the answer. If further search is useless, the
     /// planner stops once its evidence is full.
     #[test]
-    fn how_much_is_explained_changes_nothing_else(
+    fn the_length_of_the_explanation_changes_nothing_else(
         state in states(), algorithm in algorithms(), explain in 0..6_usize, more in 0..5_u64,
     ) {
         let mut demand = state.demand();
@@ -214,7 +214,7 @@ proptest! {
 
     /// An incrementally updated snapshot equals a newly counted one.
     #[test]
-    fn a_snapshot_kept_up_is_one_made_anew(state in states(), quotas in vec((0..9_usize, 0..3_usize, quota()), 0..8)) {
+    fn a_maintained_snapshot_equals_a_new_one(state in states(), quotas in vec((0..9_usize, 0..3_usize, quota()), 0..8)) {
         let mut kept = state.snapshot();
         let mut changed = state.clone();
         let kinds = tests::preemption::kinds(state.requests.len());
@@ -244,7 +244,7 @@ proptest! {
 
     /// Every input gets an answer.
     #[test]
-    fn extreme_amounts_are_answered(
+    fn extreme_amounts_have_a_plan_or_a_refusal(
         state in states(),
         algorithm in algorithms(),
         big in vec(select(vec![u64::MAX, u64::MAX - 1, 1 << 63, 1 << 53, 0]), 8),

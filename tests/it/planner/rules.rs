@@ -40,7 +40,7 @@ fn why(snapshot: &Snapshot, demand: &Demand, settings: &Settings) -> InfeasibleR
 // ---------------------------------------------------------------- what a plan says
 
 #[test]
-fn a_demand_that_fits_needs_nobody_to_give_way() {
+fn a_demand_that_fits_needs_no_victim() {
     let mut snapshot = lent();
     snapshot.remove("r-0").unwrap();
 
@@ -50,14 +50,14 @@ fn a_demand_that_fits_needs_nobody_to_give_way() {
 }
 
 #[test]
-fn a_demand_above_what_the_workspace_may_ever_have_is_hopeless() {
+fn a_demand_above_the_limits_of_its_workspace_is_hopeless() {
     let why_not = why(&lent(), &demand(9), &free());
 
     assert_eq!(why_not, InfeasibleReason::NeverFits { kind: h100(), most: 8 });
 }
 
 #[test]
-fn every_candidate_is_listed_with_how_it_was_judged() {
+fn every_candidate_is_listed_with_its_verdict() {
     let mut snapshot = lent();
     snapshot.add_workspace("keeper", Some("acme"), Preemption::default(), Sharing::default()).unwrap();
     snapshot.set_quota("keeper", &h100(), Quota { nominal: 2, ..Quota::default() }).unwrap();
@@ -81,7 +81,7 @@ fn every_candidate_is_listed_with_how_it_was_judged() {
 }
 
 #[test]
-fn an_explanation_says_when_it_is_cut() {
+fn an_explanation_reports_that_it_is_shortened() {
     let settings = Settings { explain: 2, ..free() };
 
     let plan = reclaim(&lent(), &demand(2), &settings);
@@ -93,7 +93,7 @@ fn an_explanation_says_when_it_is_cut() {
 // ---------------------------------------------------------------- P-3
 
 #[test]
-fn a_filtered_candidate_is_left_alone_and_listed_with_its_reason() {
+fn a_filtered_candidate_is_not_evicted_and_is_listed_with_its_reason() {
     type Case = (fn(&mut Workload), Filter);
     let cases: [Case; 4] = [
         (|load| load.preemptible = false, Filter::NeverPreempt),
@@ -116,7 +116,7 @@ fn a_filtered_candidate_is_left_alone_and_listed_with_its_reason() {
 }
 
 #[test]
-fn what_has_not_run_long_enough_is_left_alone() {
+fn a_workload_below_its_minimum_runtime_is_not_evicted() {
     let mut snapshot = lent();
     let sharing = Sharing { min_runtime: Some(8 * HOUR), ..Sharing::default() };
     snapshot.set_policies("research", Preemption::default(), sharing).unwrap();
@@ -133,7 +133,7 @@ fn what_has_not_run_long_enough_is_left_alone() {
 
 /// KAI resolves a minimum runtime at the workspace, or just below the cohort that both share.
 #[test]
-fn a_minimum_runtime_may_be_that_of_the_branch_below_the_common_cohort() {
+fn a_minimum_runtime_can_be_inherited_from_the_branch_below_the_common_cohort() {
     let mut snapshot = Snapshot::new();
     let least = |hours: i64| Sharing { min_runtime: Some(hours * HOUR), ..Sharing::default() };
     let policies = Preemption { reclaim_within_cohort: PreemptPolicy::Any, ..Preemption::default() };
@@ -151,7 +151,7 @@ fn a_minimum_runtime_may_be_that_of_the_branch_below_the_common_cohort() {
 }
 
 #[test]
-fn what_runs_on_a_node_that_another_workflow_holds_is_left_alone() {
+fn a_workload_on_a_node_that_another_workflow_holds_is_not_evicted() {
     let mut snapshot = lent();
     change(&mut snapshot, "r-3", |load| load.parts = on("n-1", "r-3", "research", 2).parts);
     snapshot.set_node("n-1", Node { held_by: Some("incident-1".to_owned()), ..Node::default() });
@@ -164,7 +164,7 @@ fn what_runs_on_a_node_that_another_workflow_holds_is_left_alone() {
 }
 
 #[test]
-fn a_forbidden_pair_takes_nothing_from_one_another() {
+fn workspaces_of_a_forbidden_pair_take_nothing_from_each_other() {
     let forbidden = [("production".to_owned(), "research".to_owned())].into();
 
     let error = plan(&lent(), &demand(2), &Settings { forbidden, ..free() }).unwrap_err();
@@ -196,7 +196,7 @@ fn a_gang_below_its_minimum_is_freed_as_a_whole() {
 }
 
 #[test]
-fn a_gang_of_which_one_may_not_go_is_not_broken() {
+fn a_gang_with_a_protected_member_is_not_broken_up() {
     let mut snapshot = lent();
     gang(&mut snapshot, &["r-0", "r-3"], 2);
     change(&mut snapshot, "r-0", |load| load.preemptible = false);
@@ -225,7 +225,7 @@ fn piece(count: u64) -> DemandPiece {
 }
 
 #[test]
-fn victims_that_free_one_node_are_preferred_where_the_demand_needs_one() {
+fn victims_on_one_node_are_preferred_if_the_demand_needs_a_node() {
     let scattered = reclaim(&on_two_nodes(), &demand(4), &free());
     assert_eq!(victims(&scattered), ["r-0", "r-1"], "by quota, the most recent workloads are victims");
 
@@ -237,7 +237,7 @@ fn victims_that_free_one_node_are_preferred_where_the_demand_needs_one() {
 }
 
 #[test]
-fn under_fair_sharing_too_a_node_is_freed() {
+fn a_node_is_freed_under_fair_sharing_too() {
     let pieces = vec![piece(4)];
 
     let plan = reclaim(&on_two_nodes(), &Demand { pieces, ..demand(4) }, &kueue(Algorithm::fair()));
@@ -246,7 +246,7 @@ fn under_fair_sharing_too_a_node_is_freed() {
 }
 
 #[test]
-fn quota_that_is_free_in_pieces_is_put_together() {
+fn quota_that_is_free_in_parts_is_combined() {
     let mut snapshot = on_two_nodes();
     snapshot.remove("r-0").unwrap();
     snapshot.remove("r-1").unwrap();
@@ -273,7 +273,7 @@ fn a_demand_that_no_node_can_hold_is_fragmented() {
 /// Slices are a separate resource: freeing all slices of a GPU makes no whole GPU, and slices of one GPU may be
 /// required.
 #[test]
-fn freed_slices_are_slices_on_their_gpu() {
+fn freed_slices_count_on_their_own_gpu() {
     let slice = ResourceKind::slice("h100", "1g.10gb");
     let one = |count| Amounts::from([(slice.clone(), count)]);
     let mut snapshot = tenant(&[("production", 1), ("research", 0)]);

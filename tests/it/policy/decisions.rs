@@ -63,7 +63,7 @@ fn a_reason_names_document_version_and_line() {
 
 /// A key that the document omits is named at its place in the built-in version.
 #[test]
-fn what_a_policy_leaves_out_is_named_where_it_stands() {
+fn a_missing_policy_key_is_named_with_its_place() {
     let small =
         PlatformPolicy::from_yaml("policy: platform\nversion: 7\nlimits: {max_replacements: 1}\n").unwrap();
     let own = on_failure(&Failure::NodeUnfit { replaced: 1 }, &small);
@@ -80,7 +80,7 @@ fn what_a_policy_leaves_out_is_named_where_it_stands() {
 
 /// I-20, S-66: a recorded decision gets the same answer again, whatever the current policy.
 #[test]
-fn a_new_version_never_changes_a_decision_that_was_made() {
+fn a_new_version_of_policy_never_changes_an_earlier_decision() {
     let mut books = Books::default();
     let first = PlatformPolicy::amended(&[]).unwrap();
     let second = first
@@ -145,7 +145,7 @@ fn a_policy_that_fails_its_own_examples_is_not_published() {
 
 /// S-13, S-86, S-87: every excluded cluster is excluded by a constraint with a reason.
 #[test]
-fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
+fn a_pin_leaves_one_cluster_and_both_sets_are_recorded() {
     let policy = amended(&[("pins: []", "pins: [{label: hipaa, cluster: eu-2}]")]);
     let constraints = Constraints {
         tenant: "acme".parse().unwrap(),
@@ -192,7 +192,7 @@ fn a_pin_leaves_one_cluster_and_the_set_is_recorded_before_and_after() {
 
 /// S-13 for a whole tenant: the tag pins its nodes at onboarding.
 #[test]
-fn a_tenant_with_a_pinned_tag_is_placed_in_that_cluster_alone() {
+fn a_tenant_with_a_pinned_tag_is_placed_only_in_that_cluster() {
     let policy = amended(&[("pins: []", "pins: [{label: gdpr, cluster: eu-9}]")]);
     let rejected = evaluate(&facts(request(REQUEST)), &policy);
     assert_eq!(rejected.verdict, Verdict::Rejected);
@@ -204,7 +204,7 @@ fn a_tenant_with_a_pinned_tag_is_placed_in_that_cluster_alone() {
 
 /// S-14: free capacity does not matter.
 #[test]
-fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
+fn separate_classes_do_not_lend_to_each_other() {
     let pair = "anti_colocate: [{region: eu-west, class_a: production, class_b: research, scope: node}]";
     let policy = amended(&[("anti_colocate: []", pair)]);
     let ask = |region: &str, class| PermissionFacts {
@@ -233,7 +233,7 @@ fn classes_that_are_kept_apart_do_not_lend_to_each_other() {
 
 /// S-49: the rejection names the alternative.
 #[test]
-fn half_a_gpu_is_refused_with_the_profile_to_ask_for() {
+fn a_fraction_of_a_gpu_is_refused_and_a_profile_is_suggested() {
     let text = REQUEST.replace("gpus: 17", "gpus: 0.5");
     let invalid = OnboardingRequest::from_yaml(&text).unwrap_err().to_string();
     assert!(invalid.contains("profile 4g.40gb"), "{invalid}");
@@ -241,7 +241,7 @@ fn half_a_gpu_is_refused_with_the_profile_to_ask_for() {
 
 /// S-88: correct settings need no change, and every other setting is named.
 #[test]
-fn settings_of_schedulers_differ_by_name_or_not_at_all() {
+fn every_differing_scheduler_setting_is_named() {
     let limits = QuotaLimits { nominal: Gpus(4), ..QuotaLimits::default() };
     let workspaces: BTreeMap<WorkspaceName, QuotaLimits> = [("a".parse().unwrap(), limits)].into();
     let mut facts = SchedulerFacts {
@@ -275,7 +275,7 @@ fn settings_of_schedulers_differ_by_name_or_not_at_all() {
 
 /// Policy cannot replace the checks that protect data by an approval.
 #[test]
-fn guards_of_data_cannot_be_left_to_people() {
+fn data_guards_cannot_be_delegated_to_approvers() {
     for guard in ["mig_change_on_busy_gpu", "node_release_unsanitised", "destroy_under_hold"] {
         let (from, to) = (format!("{guard}: block"), format!("{guard}: approve"));
         let text = PlatformPolicy::amended(&[(&from, &to)]).unwrap();
@@ -306,7 +306,7 @@ fn guards_of_data_cannot_be_left_to_people() {
 }
 
 #[test]
-fn a_policy_that_contradicts_itself_is_refused_with_the_place() {
+fn a_contradictory_policy_is_refused_with_the_place() {
     let cases = [
         ("deadline: 15m", "deadline: 5m", "`reclaim.deadline`: a deadline of 5m is shorter than"),
         ("count: 2}", "count: 1}", "`approvals.destroy.seats`: destruction is decided by one person alone"),

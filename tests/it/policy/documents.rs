@@ -5,7 +5,7 @@ use serde_json::json;
 use workflows::policy::*;
 
 #[test]
-fn the_same_request_as_json_is_the_same_request() {
+fn a_request_in_json_equals_the_same_request_in_yaml() {
     let from_json = OnboardingRequest::from_json(&json!({
         "name": "acme",
         "tenant": {"tier": "enterprise", "isolation": "dedicated", "data_residency": "eu-only",
@@ -26,7 +26,7 @@ fn the_same_request_as_json_is_the_same_request() {
 
 /// Each mistake with its line, column, field, and a part of the remedy.
 #[test]
-fn a_mistake_is_named_with_line_column_field_and_remedy() {
+fn an_error_is_reported_with_line_column_field_and_remedy() {
     let cases: [(&str, &str, &str); 14] = [
         (
             "tier: enterprise",
@@ -99,7 +99,7 @@ fn a_mistake_is_named_with_line_column_field_and_remedy() {
 }
 
 #[test]
-fn every_mistake_of_a_document_is_named_at_once() {
+fn every_error_of_a_document_is_reported_at_once() {
     let text = REQUEST.replacen("enterprise", "gold", 1).replacen("gpus: 17", "gpus: many", 1);
 
     let invalid = OnboardingRequest::from_yaml(&text).unwrap_err();
@@ -109,7 +109,7 @@ fn every_mistake_of_a_document_is_named_at_once() {
 }
 
 #[test]
-fn a_field_that_stands_twice_is_refused() {
+fn a_duplicate_field_is_refused() {
     let twice = FIVE_FIELDS.replace("tier: enterprise", "tier: enterprise\n  tier: research");
 
     let invalid = TenantPolicy::from_yaml(&twice).unwrap_err();
@@ -118,7 +118,7 @@ fn a_field_that_stands_twice_is_refused() {
 }
 
 #[test]
-fn a_mistake_in_json_is_named_by_its_path() {
+fn an_error_in_json_is_named_by_its_path() {
     let mut data = json!({"name": "acme", "entitlement": {"gpu_model": "H100", "gpus": "many"}});
     data["tenant"] = json!({"tier": "gold"});
 
@@ -130,7 +130,7 @@ fn a_mistake_in_json_is_named_by_its_path() {
 }
 
 #[test]
-fn a_document_that_would_grow_without_end_is_refused() {
+fn a_document_that_expands_without_end_is_refused() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let before = vec![format!("*a{}", level - 1); 10].join(", ");
@@ -141,7 +141,7 @@ fn a_document_that_would_grow_without_end_is_refused() {
 }
 
 #[test]
-fn a_mistake_in_the_platform_policy_is_named_with_line_and_column() {
+fn an_error_in_the_platform_policy_is_named_with_line_and_column() {
     let cases = [
         (
             "within: 5d",

@@ -120,7 +120,7 @@ fn every_field_of_a_tenants_policy_changes_a_decision() {
 }
 
 #[test]
-fn a_small_research_tenant_needs_no_people() {
+fn a_small_research_tenant_needs_no_approval() {
     let small = REQUEST.replace("enterprise", "research").replace("gdpr, soc2", "");
     let small = small.replace("gpus: 17", "gpus: 8").replace("{gpus: 12, ", "{gpus: 2, ");
 
@@ -132,7 +132,7 @@ fn a_small_research_tenant_needs_no_people() {
 }
 
 #[test]
-fn finance_and_security_are_asked_when_it_concerns_them() {
+fn finance_and_security_approve_requests_that_concern_them() {
     let seats = |text: &str| decide(text).terms.unwrap().seats;
     let ops =
         Seat { any_of: vec!["platform_ops".into(), "capacity_manager".into(), "admin".into()], count: 1 };
@@ -144,7 +144,7 @@ fn finance_and_security_are_asked_when_it_concerns_them() {
 }
 
 #[test]
-fn a_rejection_points_at_the_rule_and_the_line() {
+fn a_rejection_names_the_rule_and_the_line() {
     let cases = [
         ("gpus: 17", "gpus: 11", "quota.within_entitlement", 8),
         ("region: eu-west", "region: us-west", "placement.data_residency", 5),
@@ -171,7 +171,7 @@ fn a_rejection_points_at_the_rule_and_the_line() {
 }
 
 #[test]
-fn workspaces_that_name_no_quota_share_what_is_left() {
+fn workspaces_without_a_quota_share_the_rest() {
     let terms = decide(REQUEST).terms.unwrap();
 
     let nominal: Vec<_> = terms.workspaces.iter().map(|w| (w.name.as_str(), w.limits.nominal.0)).collect();
@@ -186,7 +186,7 @@ fn workspaces_that_name_no_quota_share_what_is_left() {
 proptest! {
     /// I-20.
     #[test]
-    fn a_decision_can_be_decided_again_from_what_was_kept_of_it(
+    fn a_policy_decision_can_be_repeated_from_its_record(
         tier in 0..3_usize, isolation in 0..3_usize, law in 0..3_usize, preempt: bool, share: bool, gpus in 1..80_u32,
     ) {
         let text = format!(
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn a_published_version_stays_as_it_is_and_the_latest_is_in_force() {
+fn a_published_version_never_changes_and_the_latest_is_in_force() {
     let mut books = Books::default();
     let second = PlatformPolicy::amended(&[("within: 5d", "within: 36h")]).unwrap();
     assert_eq!(books.decide(in_force).unwrap().reference, built_in().reference);
@@ -240,7 +240,7 @@ fn a_published_version_stays_as_it_is_and_the_latest_is_in_force() {
 }
 
 #[test]
-fn a_diff_names_what_changes_key_by_key() {
+fn a_diff_lists_the_changed_keys() {
     let new = PlatformPolicy::BUILT_IN
         .replacen("within: 5d", "within: 3d", 1)
         .replace("max_gpus: 8\n", "max_gpus: 16\n");

@@ -11,7 +11,7 @@ fn written(served: &Served, name: &str, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_policy_is_published_and_what_was_decided_keeps_its_own() {
+async fn a_policy_is_published_and_earlier_decisions_keep_their_version() {
     let served = Served::with_nodes().await;
     let asked = served.run(&[
         "tenant",
@@ -71,7 +71,7 @@ async fn a_policy_is_published_and_what_was_decided_keeps_its_own() {
 }
 
 #[tokio::test]
-async fn a_wrong_policy_is_refused_and_only_some_may_publish() {
+async fn an_invalid_policy_is_refused_and_publishing_needs_permission() {
     let served = Served::start();
     let three = "policy: platform\nversion: 3\n";
     let failing = format!(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use store::{Embedded, Memory, Options, Store, conformance, postgres::Postgres};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_keeps_every_promise() {
+async fn the_postgres_store_passes_conformance() {
     if options().is_none() {
         return;
     }
@@ -27,7 +27,7 @@ async fn postgres_keeps_every_promise() {
 /// S14. The same random sequences on all three stores give the same answers and the same journals. `TENURE_SEQUENCES` sets their
 /// number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_embedded_and_postgres_do_the_same() {
+async fn the_memory_embedded_and_postgres_stores_behave_equally() {
     let Some(options) = options() else { return };
     let folder = tempfile::tempdir().unwrap();
     let embedded = Arc::new(Embedded::open(folder.path(), Options::default()).unwrap().store);

@@ -100,7 +100,7 @@ async fn a_process_that_starts_before_its_database_waits_for_it() {
 /// A server that knows the commits continues. A server without that knowledge, and without others at work, cannot distinguish the new
 /// primary from a copy, and does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_promoted_replica_is_held_unless_a_server_that_was_at_work_before_finds_it() {
+async fn a_promoted_replica_is_held_unless_a_server_that_was_running_before_finds_it() {
     let Some(bin) = installed() else { return };
     let _alone = tests::alone().await;
     for has_seen_it in [false, true] {

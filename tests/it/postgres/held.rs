@@ -41,7 +41,7 @@ async fn released(store: &Postgres) -> u32 {
 
 /// Restores with the usual tools, into another database and into the emptied original.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_made_of_is_not() {
+async fn a_database_restored_from_a_dump_is_held_and_the_original_is_not() {
     let Some(options) = options() else { return };
     with_a_task(&options).await;
     let dump = Command::new("pg_dump")
@@ -109,7 +109,7 @@ async fn a_database_that_was_restored_from_a_dump_is_held_and_the_one_it_was_mad
 /// Like a fail-over that loses commits that this server never saw: the next commit detects it, and all processes are
 /// notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is_written() {
+async fn a_database_that_was_set_back_under_a_process_is_held_before_the_next_write() {
     let Some(options) = options() else { return };
     with_a_task(&options).await;
     let (store, other) = (opened(&options).await, opened(&options).await);
@@ -143,7 +143,7 @@ async fn a_database_that_was_set_back_under_a_process_is_held_before_anything_is
 
 /// A later start knows the commits that an earlier one saw; it knows nothing of another history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_saw_more() {
+async fn a_database_that_was_set_back_during_downtime_is_held_by_a_server_that_saw_more() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let witness = Some(dir.path().join("seen"));
@@ -177,7 +177,7 @@ async fn a_database_that_was_set_back_while_nobody_was_there_is_held_by_whoever_
 
 /// Also without any commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_was_set_back_is_noticed_by_those_who_do_nothing() {
+async fn idle_servers_notice_a_database_that_was_set_back() {
     let Some(options) = options() else { return };
     let idle = opened(&PostgresOptions { heartbeat: Duration::from_millis(50), ..options.clone() }).await;
     let busy = opened(&options).await;

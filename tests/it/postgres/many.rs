@@ -19,7 +19,7 @@ use tests::{
 
 /// Of two processes that read the same version, one commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_processes_that_have_read_the_same_one_commits() {
+async fn of_two_processes_with_the_same_revision_one_commits() {
     let Some(options) = options() else { return };
     let (one, two) = (opened(&options).await, opened(&options).await);
     let key = Key::new("things", "a");
@@ -42,7 +42,7 @@ async fn of_two_processes_that_have_read_the_same_one_commits() {
 
 /// S08. A barred process writes nothing more, and a new process of its name is a different one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_barred_writes_nothing_more() {
+async fn a_fenced_process_writes_nothing_more() {
     let Some(options) = options() else { return };
     let (one, two) = (opened(&options).await, opened(&options).await);
     assert_ne!(one.lease_holder(), two.lease_holder());
@@ -116,7 +116,7 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
 
 /// S08. A process returns a task or shuts down with one: another process is notified and leases it at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
+async fn returned_or_abandoned_tasks_are_available_to_other_processes_at_once() {
     let Some(options) = options() else { return };
     let (one, two) = (opened(&options).await, opened(&options).await);
     let (now, hour) = (Timestamp(1_000), Duration::from_secs(3_600));
@@ -149,7 +149,7 @@ async fn what_a_process_hands_back_or_leaves_behind_others_have_at_once() {
 
 /// With a backlog, tasks that a lost process had begun are leased before new ones: the next request takes all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_lost_process_had_begun_is_taken_over_before_a_backlog() {
+async fn the_work_of_a_lost_process_is_taken_over_before_a_backlog() {
     let Some(options) = options() else { return };
     let (lost, other) = (opened(&options).await, opened(&options).await);
     let task = |number: u64, due: u64| Task {
@@ -191,7 +191,7 @@ fn entry(writer: u64, event: &str) -> Entry {
 
 /// An emptied part of the history is dropped; a part with retained or new rows stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_of_the_history_goes_once_it_is_old_and_empty() {
+async fn a_part_of_the_history_is_dropped_once_it_is_old_and_empty() {
     let Some(options) = options() else { return };
     let store = opened(&options).await;
     let one = |n: u64| Commit { journal: vec![entry(n, "said")], ..Commit::default() };

@@ -38,7 +38,7 @@ async fn delivered(store: &dyn Store, id: TaskId) -> (u32, u64) {
 
 /// Versions, revisions and sequences are preserved, so earlier reads stay valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
+async fn a_store_that_moves_into_a_database_and_back_is_unchanged() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (embedded(&dir.path().join("a")), dir.path().join("b"));
@@ -79,7 +79,7 @@ async fn a_store_moves_into_a_database_and_back_and_is_the_same() {
 
 /// All of it, or nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_that_was_cut_or_changed_leaves_the_database_empty() {
+async fn a_truncated_or_changed_export_leaves_the_database_empty() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = embedded(&dir.path().join("a"));

@@ -9,7 +9,7 @@ use tests::{
 /// S08, S58. No client gets an error or needs to retry; nothing is stranded, repeated or lost. Executions of the earlier version
 /// end on either version. The earlier version does not work on executions of the later one, and answers queries about them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn three_servers_are_replaced_by_a_later_version_and_no_client_notices() {
+async fn three_servers_are_upgraded_without_an_error_for_clients() {
     let Some(bin) = installed() else { return };
     let _alone = tests::alone().await;
     let dir = tempfile::tempdir().unwrap();

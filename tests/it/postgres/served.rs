@@ -31,7 +31,7 @@ pub(super) fn start(options: &store::postgres::PostgresOptions, name: &str, more
 
 /// S08. Requested at one server and approved at the other; work of a killed server is completed by the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_server_began_another_goes_on_with() {
+async fn a_server_continues_the_work_of_another() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let world = World::start(Path::new(env!("CARGO_BIN_EXE_world")), dir.path());
@@ -67,7 +67,7 @@ async fn what_one_server_began_another_goes_on_with() {
 
 /// One of three simultaneous requests does the work; the others get its answer or must retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_takes_effect_once_though_two_servers_are_asked_at_once() {
+async fn an_idempotency_key_takes_effect_once_on_two_concurrent_servers() {
     let Some(options) = options() else { return };
     let one = start(&options, "one", &[]);
     let mut two = start(&options, "two", &[]);
@@ -96,7 +96,7 @@ fn items_of(listed: &serde_json::Value) -> Vec<serde_json::Value> {
 
 /// A command upgrades a schema, and also lists what is missing; errors in the settings are named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schema_is_checked_and_brought_up_to_date() {
+async fn a_schema_is_checked_and_migrated() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let run = |url: &str, arguments: &[&str]| {
@@ -123,7 +123,7 @@ async fn a_schema_is_checked_and_brought_up_to_date() {
 /// Two servers with different clocks would judge leases and deadlines differently. A server whose clock is too far off does nothing,
 /// and continues once its clock is right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_whose_clock_is_not_that_of_the_database_refuses_work_until_they_agree() {
+async fn a_server_whose_clock_differs_from_the_database_refuses_work_until_they_agree() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let clock = dir.path().join("clock");

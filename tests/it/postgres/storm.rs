@@ -13,7 +13,7 @@ use store::{Commit, Document, Entry, ExecutionId, Key, Put, Sequence, Store as _
 use tests::servers::postgres::{Cluster, installed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_submits_of_one_tenant_to_two_servers_are_all_decided() {
+async fn a_hundred_submissions_of_one_tenant_to_two_servers_are_all_decided() {
     let Some(options) = options() else { return };
     let one = start(&options, "one", &[]);
     one.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;
@@ -86,7 +86,7 @@ fn said(n: u64) -> Commit {
 
 /// Holds the locks of `pg_dump` and of Tenure's export on every table, while the history gets a new part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
+async fn a_backup_blocks_no_write_at_the_end_of_a_part_of_the_history() {
     let Some(options) = options() else { return };
     let store = opened(&options).await;
     store.commit(said(1)).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_backup_stops_no_write_at_the_end_of_a_part_of_the_history() {
 /// The row that every commit locks is held for longer than a statement may take. The commit is made all the same, or the store is
 /// reported as unavailable; the request is never reported as wrong.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_a_database_keeps_waiting_is_made_or_is_unavailable() {
+async fn a_commit_delayed_by_the_database_succeeds_or_is_unavailable() {
     let Some(options) = options() else { return };
     let (statement, patience) = (Duration::from_millis(600), Duration::from_secs(4));
     let store = opened(&store::postgres::PostgresOptions {

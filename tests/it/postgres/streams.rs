@@ -11,7 +11,7 @@ use tests::processes::World;
 
 /// Both servers stream the commits of either one; an event id is valid on both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_server_commits_a_watcher_of_another_hears() {
+async fn a_watcher_receives_the_commits_of_another_server() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
     let world = World::start(Path::new(env!("CARGO_BIN_EXE_world")), dir.path());

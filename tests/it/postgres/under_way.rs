@@ -7,7 +7,7 @@ use tests::campaigns::{errands::Kind, moving};
 /// They end like an unmoved twin: in the same states, by the same paths, with the same external effects, and nothing
 /// done twice. This also holds for executions that moved back half way. The bench `moving` does the same with 10,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn executions_in_every_condition_move_and_end_as_if_they_had_stayed() {
+async fn executions_in_every_phase_can_be_moved_and_end_unchanged() {
     let Some(options) = options() else { return };
     let dir = tempfile::tempdir().unwrap();
 

@@ -15,7 +15,7 @@ fn sql(options: &PostgresOptions, sql: &str) {
 /// A later version has extended the schema: this version continues as long as the schema allows it, and else names the
 /// required version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newer_database_is_used_as_long_as_it_says_that_it_may_be() {
+async fn a_newer_database_is_used_if_it_declares_compatibility() {
     let Some(options) = options() else { return };
     opened(&options).await.close().await.unwrap();
     sql(

@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(tests::cases(48))]
 
     #[test]
-    fn no_history_of_changes_promises_more_than_is_owned(history in deeds()) {
+    fn no_sequence_of_changes_grants_more_quota_than_is_owned(history in deeds()) {
         let executions = run().block_on(Executions::new());
         let mut books = begin(&executions);
         let mut terms = Terms::new();

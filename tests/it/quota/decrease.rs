@@ -12,7 +12,7 @@ use workflows::{
 };
 
 #[test]
-fn quota_decrease_is_sound() {
+fn the_check_finds_no_error_in_quota_decrease() {
     assert_eq!(check::<QuotaDecrease>(), []);
 }
 
@@ -29,7 +29,7 @@ async fn nominal(stage: &Stage) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_not_in_use_is_taken_without_asking() {
+async fn unused_quota_is_taken_without_approval() {
     let stage = Stage::with_tenant("H100").await;
 
     let id = stage.decrease("to: 1").await;
@@ -48,7 +48,7 @@ async fn what_is_not_in_use_is_taken_without_asking() {
 
 /// I-7: while its use exceeds the new quota, the workspace is over its limit, and this is visible.
 #[tokio::test]
-async fn a_decrease_below_what_is_used_waits_until_it_is_not_used_any_more() {
+async fn a_decrease_below_the_usage_waits_until_the_usage_has_fallen() {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train-1", 1).await;
     stage.runs("research", "train-2", 1).await;
@@ -94,7 +94,7 @@ async fn all_promised() -> Stage {
 }
 
 #[tokio::test]
-async fn what_was_bought_and_promised_to_nobody_becomes_a_loan_and_is_no_excess() {
+async fn usage_covered_by_unassigned_quota_becomes_a_loan_and_not_an_excess() {
     let stage = Stage::with_tenant("H100").await;
     stage.runs("research", "train-1", 2).await;
     let id = stage.decrease("to: 1").await;
@@ -108,7 +108,7 @@ async fn what_was_bought_and_promised_to_nobody_becomes_a_loan_and_is_no_excess(
 
 /// A borrowing or lending limit can be raised or lowered separately, in either direction; approval is needed.
 #[tokio::test]
-async fn limits_are_changed_by_themselves_in_either_direction() {
+async fn borrowing_and_lending_limits_can_be_changed_separately() {
     let stage = Stage::with_tenant("H100").await;
     for (asks, down, expected) in [
         ("to: 2\nborrowing_limit: 0", true, (Some(0), Some(1))),
@@ -137,7 +137,7 @@ async fn limits_are_changed_by_themselves_in_either_direction() {
 
 /// I-8: use beyond the quota becomes a loan if another workspace lends it.
 #[tokio::test]
-async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
+async fn quota_that_another_workspace_lends_becomes_a_loan_and_not_an_excess() {
     let stage = all_promised().await;
     stage.runs("research", "train-1", 2).await;
     let id = stage.decrease("to: 1").await;
@@ -152,7 +152,7 @@ async fn what_another_workspace_lends_becomes_a_loan_and_is_no_excess() {
 }
 
 #[tokio::test]
-async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_refuse() {
+async fn a_decrease_that_waits_too_long_needs_an_approval_and_is_undone_on_refusal() {
     let stage = all_promised().await;
     stage.runs("production", "serve-1", 2).await;
     stage.runs("research", "train-1", 2).await;
@@ -179,7 +179,7 @@ async fn a_decrease_that_waits_too_long_asks_people_and_gives_back_when_they_ref
 }
 
 #[tokio::test]
-async fn what_is_reserved_is_not_taken() {
+async fn reserved_quota_is_not_taken() {
     let stage = Stage::with_tenant("H100").await;
     let put = |view: &mut engine::View| {
         let mut cohort = view.require::<Cohort>("acme")?;
@@ -202,7 +202,7 @@ async fn what_is_reserved_is_not_taken() {
 
 /// Only the sweep's own request is reverted without approval, and only to the agreed end value.
 #[tokio::test]
-async fn an_end_that_was_not_agreed_to_is_rejected() {
+async fn an_unapproved_end_is_rejected() {
     let stage = Stage::with_tenant("H100").await;
     let id = stage.increase("by: 2\nuntil: 2026-02-01T00:00:00Z").await;
     assert_eq!(stage.state(id).await, "Effective");

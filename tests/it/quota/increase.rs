@@ -14,7 +14,7 @@ use workflows::{
 };
 
 #[test]
-fn quota_increase_is_sound() {
+fn the_check_finds_no_error_in_quota_increase() {
     assert_eq!(check::<QuotaIncrease>(), []);
 }
 
@@ -28,7 +28,7 @@ async fn quota_increase_survives_every_fault_crash_and_interruption() {
 
 /// S-26, S-48: one source determines the value of every layer, and each value is read back.
 #[tokio::test]
-async fn a_small_increase_needs_nobody_and_is_in_force_in_every_layer() {
+async fn a_small_increase_needs_no_approval_and_reaches_every_layer() {
     let stage = Stage::with_tenant("H100").await;
 
     let id = stage.increase("by: 2").await;
@@ -75,7 +75,7 @@ async fn the_largest_container_grows_and_shrinks_with_the_workspace() {
 
 /// S-26: on Slurm the association has the limit.
 #[tokio::test]
-async fn on_slurm_the_association_is_raised() {
+async fn an_increase_raises_the_slurm_association() {
     let stage = Stage::with_tenant("A100").await;
 
     let id = stage.increase("resource: gpu/A100\nby: 2").await;
@@ -86,7 +86,7 @@ async fn on_slurm_the_association_is_raised() {
 }
 
 #[tokio::test]
-async fn what_is_no_gpu_is_raised_in_the_namespace_alone() {
+async fn resources_other_than_gpus_are_raised_only_in_the_namespace() {
     let stage = Stage::with_tenant("H100").await;
 
     let id = stage.increase("resource: pods\nby: 10").await;
@@ -97,7 +97,7 @@ async fn what_is_no_gpu_is_raised_in_the_namespace_alone() {
 }
 
 #[tokio::test]
-async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations() {
+async fn an_increase_above_the_automatic_limit_is_approved_by_owner_and_operations() {
     let stage = Stage::with_tenant("H100").await;
     let asked = request("by: 3");
     let policy = PlatformPolicy::built_in().unwrap();
@@ -123,7 +123,7 @@ async fn more_than_the_automatic_limit_is_asked_of_the_owner_and_of_operations()
 /// S-61: more than the entitlement is an exception with an end, and needs finance's approval; nodes are claimed for the
 /// rest.
 #[tokio::test]
-async fn above_what_was_bought_it_needs_an_exception_with_an_end() {
+async fn an_increase_above_the_bought_amount_needs_an_exception_with_an_end() {
     let stage = Stage::with_tenant("H100").await;
     let plain = stage.increase("by: 12").await;
     assert_eq!(stage.state(plain).await, "Rejected");
@@ -177,7 +177,7 @@ async fn a_temporary_increase_ends_by_itself() {
 
 /// I-15, for quotas: a change locks its workspace and resource, and no other.
 #[tokio::test]
-async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
+async fn a_second_open_change_of_one_quota_is_refused_and_the_first_is_named() {
     let stage = Stage::with_tenant("H100").await;
     let first = stage.increase("by: 3").await;
 
@@ -195,7 +195,7 @@ async fn a_second_open_change_of_one_quota_is_refused_and_names_the_first() {
 
 /// S-27, I-5: approved is not available. An approved change is checked again when its GPUs are earmarked.
 #[tokio::test]
-async fn of_two_increases_that_together_exceed_what_was_bought_exactly_one_wins() {
+async fn of_two_increases_that_together_exceed_the_bought_amount_exactly_one_succeeds() {
     let stage = Stage::with_tenant("H100").await;
     let first = stage.increase("by: 3").await;
     let second = stage.increase("workspace: production\nby: 3").await;
@@ -215,7 +215,7 @@ async fn of_two_increases_that_together_exceed_what_was_bought_exactly_one_wins(
 }
 
 #[tokio::test]
-async fn who_finds_no_node_waits_for_one_and_goes_on() {
+async fn an_increase_without_a_free_node_waits_and_continues() {
     let stage = Stage::with_tenant("H100").await;
     for name in ["beta", "gamma", "delta"] {
         let text = format!(
@@ -246,7 +246,7 @@ async fn who_finds_no_node_waits_for_one_and_goes_on() {
 
 /// Each rule can be the reason for the rejection.
 #[tokio::test]
-async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
+async fn an_impossible_request_is_rejected_by_the_rule_that_forbids_it() {
     let stage = Stage::with_tenant("H100").await;
     for (asks, rule, line) in [
         ("workspace: nowhere\nby: 1", "workspace.known", Some(4)),
@@ -274,7 +274,7 @@ async fn a_request_that_cannot_be_is_rejected_by_the_rule_that_says_so() {
 
 /// I-20.
 #[tokio::test]
-async fn a_decision_can_be_decided_again_from_what_is_kept_of_it() {
+async fn a_quota_decision_can_be_repeated_from_its_record() {
     let stage = Stage::with_tenant("H100").await;
     for asks in ["by: 1", "by: 400", "by: 3"] {
         stage.increase(asks).await;

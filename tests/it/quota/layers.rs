@@ -126,7 +126,7 @@ async fn settle(stage: &Stage) {
 
 /// Every layer's change fails in every way; parked executions are repaired and retried.
 #[tokio::test]
-async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() {
+async fn the_tighter_limit_applies_at_every_effect_of_every_failed_change() {
     let (watched, store) = Watched::new(0);
     let stage = Stage::on("H100", store, watched.clone()).await;
     let whats = [
@@ -186,7 +186,7 @@ async fn at_every_effect_of_every_failed_change_the_tighter_limit_is_in_force() 
 }
 
 #[tokio::test]
-async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
+async fn a_drifted_limit_is_set_again_three_times_and_then_parks_past_the_pivot() {
     let (watched, store) = Watched::new(3);
     let stage = Stage::on("H100", store, watched.clone()).await;
     let id = stage.increase("by: 2").await;
@@ -211,7 +211,7 @@ async fn what_drifts_is_set_again_three_times_and_then_parks_past_the_pivot() {
 
 /// A limit that has changed since it was read is not overwritten, and the undo keeps later values of other writers.
 #[tokio::test]
-async fn what_others_have_set_since_is_neither_overwritten_nor_taken_back() {
+async fn changes_by_others_are_neither_overwritten_nor_undone() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let calls = tests::actions::calls::Calls::new().await;
     let quotas = std::collections::BTreeMap::from([("research/gpu/H100".to_owned(), 2)]);

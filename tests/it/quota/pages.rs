@@ -9,7 +9,7 @@ use workflows::{
 
 /// Run with `BLESS=1` to write the diagrams into the pages.
 #[test]
-fn the_diagrams_in_the_docs_are_those_that_run() {
+fn the_documented_diagrams_match_the_workflows() {
     drawn::<QuotaIncrease>();
     drawn::<QuotaDecrease>();
     drawn::<SlaChange>();

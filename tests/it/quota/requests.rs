@@ -4,7 +4,7 @@ use super::stage::request;
 use workflows::quota_change::{Change, QuotaRequest};
 
 #[test]
-fn a_request_is_read_from_yaml_and_json_alike() {
+fn a_request_is_parsed_from_yaml_and_from_json() {
     let text = "tenant: acme\nworkspace: research\nresource: gpu/H100\nby: 4\nuntil: 2026-03-01T00:00:00Z\nreason: a benchmark\n";
     let json = serde_json::json!({
         "tenant": "acme", "workspace": "research", "resource": "gpu/H100", "by": 4,
@@ -19,7 +19,7 @@ fn a_request_is_read_from_yaml_and_json_alike() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_its_line_and_column() {
+fn every_error_has_its_line_and_column() {
     let text =
         "tenant: Acme\nworkspace: research\nresource: gpus\nby: -1\nto: 4\nuntil: tomorrow\nwhy: not\n";
 
@@ -41,7 +41,7 @@ fn everything_that_is_wrong_is_said_at_its_line_and_column() {
 }
 
 #[test]
-fn a_document_cannot_claim_to_be_the_end_of_a_temporary_quota() {
+fn a_document_cannot_pretend_to_be_the_end_of_a_temporary_quota() {
     let text = "tenant: a\nworkspace: b\nresource: pods\nto: 1\nreason: c\nended: true\n";
 
     assert!(QuotaRequest::from_yaml(text).is_err());

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 /// Doctor run with a session reports when it ends, and how to start another.
 #[tokio::test]
-async fn a_doctor_does_not_say_that_a_session_lasts() {
+async fn doctor_does_not_claim_that_a_session_is_permanent() {
     let house = House::start().await;
     let (_, session) = house.with(house.identity.token(&json!({}))).await;
     let doctor = |token: &str| {
@@ -47,7 +47,7 @@ async fn a_command_line_signs_in_by_the_device_flow_and_out_again() {
 
 /// The token of a sign-in is stored with the context, is never shown, and is removed at sign-out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sign_in_is_kept_with_its_context_until_it_ends() {
+async fn a_sign_in_is_stored_with_its_context_until_it_ends() {
     let house = House::start().await;
     let file = house.dir.path().join("id-token");
     fs::write(&file, house.identity.token(&json!({}))).unwrap();

@@ -8,7 +8,7 @@ use tests::servers::identity::now;
 /// The address that a browser returns to is useless without the tab that started the sign-in. A tab that is led to another
 /// tab's address also gets nothing.
 #[tokio::test]
-async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_left() {
+async fn the_answer_of_the_provider_works_only_in_the_tab_that_started_the_sign_in() {
     let house = House::start().await;
     let came = house.by_browser("of the first tab").await;
     for verifier in ["of the second tab", "", &challenge("of the first tab")] {
@@ -22,7 +22,7 @@ async fn what_a_browser_comes_back_with_is_worth_nothing_without_the_tab_that_le
 
 /// A changed state, a state of another server, or no state; a used code; refusals of the provider itself.
 #[tokio::test]
-async fn nobody_comes_back_who_has_not_left() {
+async fn a_sign_in_that_was_not_started_is_refused() {
     let house = House::start().await;
     let back = house.through(&challenge("mine")).await;
     let state = back.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
@@ -49,7 +49,7 @@ async fn nobody_comes_back_who_has_not_left() {
 
 /// Each possible error of an ID token.
 #[tokio::test]
-async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
+async fn an_invalid_id_token_is_refused_with_the_reason() {
     let house = House::start().await;
     let identity = &house.identity;
     let header = |alg: &str| json!({ "alg": alg, "typ": "JWT", "kid": "first" });
@@ -94,7 +94,7 @@ async fn an_id_token_that_proves_nothing_is_refused_and_said_why() {
 
 /// Without a provider sign-in is impossible, and the answer names the reason.
 #[tokio::test]
-async fn a_server_without_a_provider_says_so() {
+async fn a_server_without_a_provider_explains_that_sign_in_is_unavailable() {
     let served = crate::served::Served::start();
     let offered = served.get("/v1/login").await;
     assert_eq!(offered.body, json!({ "token": true, "oidc": null }));
@@ -108,7 +108,7 @@ async fn a_server_without_a_provider_says_so() {
 
 /// Any change in any place of a token: it is refused.
 #[tokio::test]
-async fn a_token_that_was_changed_anywhere_is_refused() {
+async fn a_token_with_any_changed_character_is_refused() {
     let house = House::start().await;
     let good = house.identity.token(&json!({}));
     // Not the last character: two of its bits are unused.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn beyond_the_bounds_a_stream_is_refused_and_one_that_ends_makes_room() {
+async fn streams_above_the_limit_are_refused_until_another_one_ends() {
     let served = Served::start_with(&[("TENURE_HTTP_STREAMS", "3"), ("TENURE_HTTP_STREAMS_PER_TOKEN", "2")]);
     let admin = served.admin.clone();
     let (vera, max) =
@@ -32,7 +32,7 @@ async fn beyond_the_bounds_a_stream_is_refused_and_one_that_ends_makes_room() {
 }
 
 #[tokio::test]
-async fn who_is_removed_hears_nothing_from_then_on() {
+async fn a_removed_user_receives_no_further_events() {
     let served = Served::start();
     let olga = served.user("olga", &["platform_ops"], None).await;
     let mut stream = Stream::open(&served, &olga, "/v1/watch", "").await;
@@ -51,7 +51,7 @@ async fn who_is_removed_hears_nothing_from_then_on() {
 
 /// A client that does not read leaves the server unaffected, and must start from the beginning once it reads again.
 #[tokio::test]
-async fn a_watcher_who_is_too_slow_begins_anew_and_no_commit_waits() {
+async fn a_slow_watcher_starts_again_and_delays_no_commit() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     served.asked(&id).await;

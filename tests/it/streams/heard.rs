@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_tenant_s_token_never_hears_of_another() {
+async fn the_token_of_a_tenant_never_receives_events_of_another() {
     let served = Served::with_nodes().await;
     let owner = served.user("owner", &["tenant_owner"], Some("acme")).await;
     let ada = served.user("ada", &["platform_ops"], None).await;
@@ -43,7 +43,7 @@ async fn a_tenant_s_token_never_hears_of_another() {
 }
 
 #[tokio::test]
-async fn who_is_asked_hears_what_opens_and_what_is_decided_and_others_do_not() {
+async fn approvers_receive_their_opened_and_decided_approvals_and_others_do_not() {
     let served = Served::with_nodes().await;
     let ada = served.user("ada", &["platform_ops"], None).await;
     let vera = served.user("vera", &["auditor"], None).await;
@@ -78,7 +78,7 @@ async fn who_is_asked_hears_what_opens_and_what_is_decided_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn what_matches_no_more_is_told_once_as_having_left() {
+async fn an_execution_that_stops_matching_is_reported_once() {
     let served = Served::with_nodes().await;
     let mut open =
         Stream::open(&served, &served.admin, "/v1/watch?filter=open%20and%20tenant%20%3D%20acme", "").await;
@@ -107,7 +107,7 @@ async fn what_matches_no_more_is_told_once_as_having_left() {
 
 /// The command line polls once, and again only when it is notified of a change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_waits_by_listening() {
+async fn the_command_line_waits_on_a_stream() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&large("acme")).await;
     let digest = served.asked(&id).await["digest"].clone();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 /// Read once, sent to all. `TENURE_CASES=5` opens 1,000 streams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_reaches_everybody_who_watches_one_stream() {
+async fn a_change_reaches_all_watchers_of_one_stream() {
     let many = usize::try_from(tests::cases(200).cases).unwrap();
     let bounds = [("TENURE_HTTP_STREAMS", "100000"), ("TENURE_HTTP_STREAMS_PER_TOKEN", "100000")];
     let served = Served::start_with(&bounds);

@@ -10,7 +10,7 @@ use std::{
 };
 
 #[tokio::test]
-async fn a_stream_of_an_execution_tells_its_journal_and_ends_with_it() {
+async fn a_stream_of_an_execution_sends_its_journal_and_ends_with_it() {
     let served = Served::with_nodes().await;
     let id = served.onboard(&small("acme")).await;
     let path = format!("/v1/executions/{id}/events");
@@ -59,7 +59,7 @@ impl Draw {
 
 /// Interrupted repeatedly while events arrive, and afterwards once after every event.
 #[tokio::test]
-async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
+async fn a_disconnected_watcher_misses_nothing_and_gets_nothing_twice() {
     let served = Served::with_nodes().await;
     let admin = served.admin.clone();
     let mut whole = Stream::open(&served, &admin, "/v1/watch", "").await;
@@ -112,7 +112,7 @@ async fn whoever_is_cut_off_anywhere_misses_nothing_and_hears_nothing_twice() {
 
 /// Stopped or killed: the id of an event is valid on the next server.
 #[tokio::test]
-async fn a_restart_of_the_server_does_not_change_where_a_watcher_goes_on() {
+async fn a_watcher_continues_at_its_position_after_a_restart_of_the_server() {
     let first = Served::with_nodes().await;
     let id = first.onboard(&large("acme")).await;
     first.asked(&id).await;
@@ -141,7 +141,7 @@ async fn a_restart_of_the_server_does_not_change_where_a_watcher_goes_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
+async fn a_stopping_server_ends_its_streams_and_does_not_wait_for_them() {
     let served = Served::start();
     let mut stream = Stream::open(&served, &served.admin, "/v1/watch", "").await;
     assert_eq!(stream.must().await.name, "present");
@@ -156,7 +156,7 @@ async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
 
 /// Events that are no longer stored are reported as lost, and the current state is sent instead.
 #[tokio::test]
-async fn what_was_forgotten_meanwhile_is_not_passed_over_in_silence() {
+async fn a_watcher_is_informed_about_entries_that_were_removed_in_between() {
     let variables = [("TENURE_RETENTION_AFTER", "1s"), ("TENURE_AUDIT_CHECKPOINT_EVERY", "1s")];
     let served = Served::start_with(&variables);
     served.post("/v1/fleet:import?cluster=eu-1&region=eu", "text/csv", NODES).await;

@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(tests::cases(128))]
 
     #[test]
-    fn no_history_of_claims_and_releases_breaks_the_books(history in deeds()) {
+    fn no_sequence_of_claims_and_releases_breaks_the_ledger(history in deeds()) {
         let executions = run().block_on(Executions::new());
         let mut books = fleet();
         for (deed, crashes) in &history {
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn of_two_claims_decided_on_the_same_books_only_one_can_be_committed(a in 1..30_u32, b in 1..30_u32) {
+    fn of_two_claims_on_the_same_revision_only_one_can_be_committed(a in 1..30_u32, b in 1..30_u32) {
         let executions = run().block_on(Executions::new());
         let mut books = fleet();
         let claim = |t: u8, gpus| ClaimNodes { tenant: name(t), ask: ask(gpus), constraints: constraints(t) };

@@ -91,7 +91,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_secret_is_read_without_the_end_of_its_line_and_an_absent_one_names_its_field() {
+    fn a_secret_is_read_without_its_line_end_and_a_missing_one_names_its_field() {
         let path = std::env::temp_dir().join(format!("tenure-secret-{}", std::process::id()));
         fs::write(&path, "s3cret \n").unwrap();
         assert_eq!(secret("token_file", &path), Ok("s3cret ".to_owned()));

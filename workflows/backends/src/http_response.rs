@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_has_the_class_that_says_what_to_do() {
+    fn every_status_has_an_error_class() {
         for (status, changing, class, code) in [
             (400, true, Class::Permanent, codes::REFUSED),
             (401, true, Class::Permanent, codes::DENIED),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_left_alone_for_as_long_as_it_asks_and_not_for_ever() {
+    fn a_retry_after_is_respected_up_to_a_limit() {
         let mut headers = HeaderMap::new();
         assert_eq!(retry_after(&headers), None);
         for (text, span) in [("7", Some(7)), ("90000", Some(3_600)), ("Fri, 31 Dec 1999 23:59:59 GMT", None)]

@@ -104,7 +104,7 @@ mod tests {
     use store::Memory;
 
     #[test]
-    fn every_registered_workflow_has_one_proof_and_no_proof_is_of_another() {
+    fn every_registered_workflow_has_exactly_one_proof() {
         let platform = simulated_platform(Arc::new(LocalWorld::new()));
         let engine = Engine::new(Arc::new(Memory::new()), Arc::new(SystemClock), platform);
         let mut registered: Vec<String> = workflows::registered(engine)

@@ -273,7 +273,7 @@ fn standings(look: &ClosedTenantLook) -> BTreeMap<String, RemainsStanding> {
 }
 
 #[tokio::test]
-async fn a_thing_that_is_there_again_is_found_by_its_mark_or_its_name_whoever_sees_it() {
+async fn a_reappeared_resource_is_found_by_its_mark_or_name_in_every_source() {
     let by_platform = There { seen_by: vec![Observer::Platform], ..There::new(BUCKET) };
     let by_verifier = There { seen_by: vec![Observer::Verifier], ..There::new(BUCKET) };
     let unmarked = There { marked: false, tenant: String::new(), uid: "new".into(), ..There::new(BUCKET) };
@@ -291,7 +291,7 @@ async fn a_thing_that_is_there_again_is_found_by_its_mark_or_its_name_whoever_se
 }
 
 #[tokio::test]
-async fn what_a_certificate_excepts_or_keeps_is_no_finding_until_its_day_has_passed() {
+async fn an_exception_or_retained_resource_is_not_a_finding_before_its_date() {
     let mut books = closed();
     let outside = Outside::with([There::new(LOCKED), There::new(LOGS)]);
 
@@ -312,7 +312,7 @@ async fn what_a_certificate_excepts_or_keeps_is_no_finding_until_its_day_has_pas
 
 /// The certificate lists the key as an exception, because it can be recovered. The key was gone at that time.
 #[tokio::test]
-async fn a_key_that_came_back_is_a_finding_although_the_certificate_excepts_it() {
+async fn a_reappeared_key_is_a_finding_although_the_certificate_excepts_it() {
     let mut books = closed();
     let found = look(&mut books, &Outside::with([There::new(KEY)]), 2).await;
 
@@ -320,7 +320,7 @@ async fn a_key_that_came_back_is_a_finding_although_the_certificate_excepts_it()
 }
 
 #[tokio::test]
-async fn a_source_that_does_not_answer_is_said_and_is_never_taken_for_absence() {
+async fn a_silent_source_is_reported_and_never_counts_as_absence() {
     for eyes in [Observer::Verifier, Observer::Platform] {
         let mut books = closed();
         look(&mut books, &Outside::with([There::new(BUCKET)]), 2).await;
@@ -347,7 +347,7 @@ async fn a_source_that_does_not_answer_is_said_and_is_never_taken_for_absence() 
 }
 
 #[tokio::test]
-async fn a_name_that_another_tenant_has_now_is_no_finding() {
+async fn a_name_that_another_tenant_uses_is_not_a_finding() {
     let mut books = closed();
     let theirs = There { tenant: "other".into(), uid: "another".into(), ..There::new(ADDRESS) };
     let ours = There { tenant: "other".into(), ..There::new(ADDRESS) };
@@ -359,7 +359,7 @@ async fn a_name_that_another_tenant_has_now_is_no_finding() {
 }
 
 #[test]
-fn every_name_on_a_certificate_has_its_turn() {
+fn every_name_on_a_certificate_is_checked_in_turn() {
     let closed = closed().decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
     let (mut from, mut seen) = (0, BTreeSet::new());
     for _ in 0..3 {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_can_come_back_in_any_way_never_counts_and_nothing_is_lost_with_it() {
+    fn a_restorable_key_never_counts_as_destroyed_and_nothing_is_lost_with_it() {
         for way in <WayBack as strum::VariantArray>::VARIANTS {
             let ways = BTreeSet::from([*way]);
             let facts = KeyFacts { can_come_back: ways.clone(), ..facts() };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_is_lost_only_with_the_very_key_that_encrypts_it() {
+    fn data_is_lost_only_with_the_key_that_encrypts_it() {
         let destroyed = BTreeMap::from([("t-acme".to_owned(), Some(facts())), ("t-odd".to_owned(), None)]);
         assert_eq!(is_lost(&under("t-acme"), &destroyed), Ok("t-acme"));
         for readable in [under("t-odd"), under("provider"), EncryptedBy::Nothing, EncryptedBy::Unknown] {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_an_earlier_version_is_judged_as_before() {
+    fn a_record_of_an_earlier_version_is_judged_by_its_own_rules() {
         let old = r#"{"exportable":false,"backup_allowed":false,"observed_absent":true,"decrypt_fails":true,
             "snapshots_until":null}"#;
         let old: KeyFacts = serde_json::from_str(old).unwrap();

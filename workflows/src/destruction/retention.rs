@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_rules_the_longest_keeps_and_the_shortest_limit_is_the_limit() {
+    fn of_several_rules_the_longest_retention_and_the_shortest_limit_apply() {
         let rules = [
             rule("all", None, 30, Some(400)),
             rule("hipaa", Some(Compliance::Hipaa), 2190, None),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn where_rules_disagree_keeping_wins_and_it_is_said() {
+    fn if_rules_disagree_the_data_is_kept_and_the_conflict_is_reported() {
         let rules = [
             rule("gdpr", Some(Compliance::Gdpr), 0, Some(365)),
             rule("hipaa", Some(Compliance::Hipaa), 2190, None),

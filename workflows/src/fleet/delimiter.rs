@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_says_what_separates_the_columns() {
+    fn the_header_determines_the_delimiter() {
         assert_eq!(delimiter_of("a,b,c\n1;2;3"), b',');
         assert_eq!(delimiter_of("a;b;c\n1,5;2;3"), b';');
         assert_eq!(delimiter_of("\n a\tb\tc\n"), b'\t');

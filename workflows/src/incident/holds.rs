@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hold_of_an_incident_always_has_a_reason_that_fits() {
+    fn the_reason_of_an_incident_hold_always_fits() {
         let run = ExecutionId::from_bytes([7; 16]);
         let long = "ä".repeat(2_000);
         for (evidence, what) in [
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_of_holds_that_were_read_and_of_no_others() {
+    fn only_holds_that_were_read_are_notified() {
         let tenants = vec!["dd".parse().unwrap()];
         let response =
             IncidentResponse::new(IncidentCause::IsolationBreach { tenants }, "dcgm".into(), String::new());

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_before_holds_until_its_overlap_is_over_and_may_be_used_for_the_same() {
+    fn the_previous_key_is_valid_until_its_overlap_ends_and_has_the_same_permissions() {
         let mut view = books(&first(), "active");
         let key = rotate_cluster_key(&mut view, &cluster(), &next("two", HOUR, false)).unwrap();
         assert_eq!((key.version, key.issued_by.as_deref()), (2, Some("ada")));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_key_cuts_off_nobody_who_uses_the_first() {
+    fn a_third_key_does_not_disconnect_users_of_the_first() {
         let (now, later) = (3_600_000, 3_600_000 + 60_000);
         let rotate = |holds_until, overlap, lost| {
             let mut view = books(&second(holds_until), "active");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revoked_key_and_the_one_beside_it_stay_revoked_when_the_next_is_issued() {
+    fn a_revoked_key_and_its_predecessor_stay_revoked_when_the_next_is_issued() {
         let mut view = books(&second(9_000_000), "active");
         let revoked = revoke_cluster_key(&mut view, &cluster(), "ada", "it leaked").unwrap();
         let gone = Some(ClusterKeyStatus::Revoked);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_left_is_issued_no_key() {
+    fn a_closed_tenant_gets_no_key() {
         for (state, may) in [("leaving", true), ("destroying", false), ("closed", false)] {
             let mut view = books(&first(), state);
             let issued = rotate_cluster_key(&mut view, &cluster(), &next("two", HOUR, false));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_cluster_has_a_key_that_the_platform_draws_and_rotates() {
+    fn a_shared_cluster_has_a_key_that_the_platform_creates_and_rotates() {
         let id: ClusterId = "eu-1".parse().unwrap();
         let mut view = shared(None);
         let first = rotate_cluster_key(&mut view, &id, &next("one", HOUR, false)).unwrap();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_closes_a_matter_names_it_as_what_opens_it_does() {
+    fn an_event_that_closes_a_matter_refers_to_the_event_that_opened_it() {
         for (opens, closes) in [
             ("approval.opened", "approval.granted"),
             ("approval.escalated", "approval.expired"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_about_destruction_is_graver_than_another() {
+    fn an_approval_of_destruction_is_more_severe_than_others() {
         let plain = example_notification("approval.opened", "x");
         let destroys = Notification { reason: Some(DESTROYS.into()), ..plain.clone() };
         assert!(kind_of(&destroys).severity > kind_of(&plain).severity);

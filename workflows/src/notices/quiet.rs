@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_night_ends_in_the_morning_of_its_zone() {
+    fn an_overnight_span_ends_on_the_next_morning_in_its_zone() {
         let night = quiet("22:00", "07:00", "Europe/Berlin");
         let morning = Some(at("2026-11-22T06:00:00Z"));
         assert_eq!(night.quiet_until(at("2026-11-21T21:00:00Z")), morning, "22:00 in Berlin");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lunch_lies_within_its_day() {
+    fn a_span_within_a_day_starts_and_ends_on_that_day() {
         let lunch = quiet("12:00", "13:30", "UTC");
         assert_eq!(lunch.quiet_until(at("2026-11-22T12:10:00Z")), Some(at("2026-11-22T13:30:00Z")));
         assert_eq!(lunch.quiet_until(at("2026-11-22T13:30:00Z")), None);
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_the_clocks_skip_is_the_first_moment_after_the_gap() {
+    fn an_end_in_a_skipped_hour_is_the_first_moment_after_the_gap() {
         let short = quiet("01:00", "02:30", "Europe/Berlin");
         assert_eq!(short.quiet_until(at("2026-03-29T00:30:00Z")), Some(at("2026-03-29T01:00:00Z")));
     }
 
     #[test]
-    fn what_is_no_span_of_a_day_is_refused_with_its_field() {
+    fn an_invalid_span_is_refused_with_its_field() {
         for (from, to, zone, field) in [
             ("25:00", "07:00", "UTC", "from"),
             ("22:00", "seven", "UTC", "to"),

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn events_go_by_name_by_tenant_and_by_severity() {
+    fn events_are_routed_by_name_tenant_and_severity() {
         let routes = vec![
             route(&["approval.*"], &["chat"]),
             Route { tenants: vec!["acme".into()], ..route(&["*"], &["acme-mail"]) },
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_by_role_takes_what_asks_that_role_or_group_and_closes_what_it_opened() {
+    fn a_route_by_role_matches_approvals_of_that_role_or_group_and_their_ends() {
         let roles = vec!["capacity_manager".to_owned(), "night-shift".into()];
         let routes = vec![Route { roles, ..route(&["approval.opened"], &["capacity"]) }];
         let routes = Routes { routes, closing: vec!["capacity".into()] };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_narrows_an_event() {
+    fn a_route_can_restrict_an_event_by_reason() {
         let routes = vec![route(&["execution.parked/outcome_unknown"], &["chat"])];
         let routes = Routes { routes, closing: Vec::new() };
         let parked = notification("execution.parked", "acme");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_that_closes_hears_the_end_of_what_it_was_told_of() {
+    fn a_closing_channel_gets_the_end_of_its_matters() {
         let opened =
             vec![route(&["approval.opened", "execution.parked/outcome_unknown"], &["pager", "chat"])];
         let routes = Routes { routes: opened, closing: vec!["pager".into()] };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_route_to_a_channel_counts_and_only_what_opens_waits() {
+    fn the_first_route_to_a_channel_applies_and_only_open_matters_wait() {
         let later = Route { after: Duration::from_secs(60), ..route(&["approval.*"], &["pager"]) };
         let routes = Routes { routes: vec![later.clone()], closing: Vec::new() };
         assert_eq!(routes.channel_shares(&notification("approval.opened", "acme"))[0].due, Timestamp(61_000));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_there_is_not_is_refused_with_the_one_that_was_meant() {
+    fn an_unknown_event_is_refused_with_the_nearest_name() {
         let error = Pattern::try_from("approval.open".to_owned()).unwrap_err();
         assert!(error.contains("`approval.opened`"), "{error}");
         for wrong in ["nothing.*", "*.opened", "approval.**", ""] {

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_a_store_knows_is_in_the_plan_and_keeps_every_key() {
+    fn a_known_lock_is_in_the_plan_and_keeps_every_key() {
         let held = json!({ "locked": 2, "legal_holds": 1, "locked_until": UNTIL_LIFTED });
         let locked = json!({ "locked": 2, "locked_until": "2031-05-01T00:00:00Z" });
         for (spec, says) in [(held, "under a legal hold until it is lifted"), (locked, "until 2031-05-01")] {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_ended_since_people_agreed_is_told_as_such_and_the_plan_says_one_thing_of_a_key() {
+    fn a_lock_that_ended_since_the_approval_is_reported_and_the_plan_stays_consistent() {
         let spec = json!({ "locked": 2, "locked_until": "2031-05-01T00:00:00Z" });
         let mut ended = offboarding(spec.clone());
         for key in ended.targets.iter_mut().filter(|target| target.kind == AssetType::Key) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_looked_for_also_where_the_inventory_lists_nothing() {
+    fn locks_are_searched_even_if_the_inventory_is_empty() {
         let mut bare = offboarding(json!({}));
         bare.targets.clear();
         assert_eq!(bare.lock_survey().systems, SYSTEMS);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_before_the_first_key_goes_is_kept() {
+    fn locks_read_before_the_first_key_destruction_are_kept() {
         let mut known = offboarding(json!({}));
         let read = |target: &RemovalTarget| ObservedResource {
             thing: target.thing.clone(),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_locked_changes_no_plan() {
+    fn an_unlocked_store_does_not_change_the_plan() {
         let plan = offboarding(json!({ "versions": 3 })).plan().decides.to_string();
         assert!(!plan.contains("locked"), "{plan}");
     }

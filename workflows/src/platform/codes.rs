@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_is_a_constant_in_the_list_and_stands_nowhere_else() {
+    fn every_code_is_defined_once_as_a_constant_of_the_list() {
         let own = include_str!("codes.rs");
         let constants =
             own.lines().filter(|line| line.starts_with("pub const") && line.contains(": &str")).count();

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_target_would_take_is_refused() {
+    fn a_name_that_no_target_accepts_is_refused() {
         for bad in ["", "-a", "a-", "A", "a_b", "a/b", "ü", &"x".repeat(62)] {
             assert_eq!(tenant_name(bad).unwrap_err().code, "name.invalid", "{bad:?}");
         }

@@ -180,7 +180,7 @@ mod tests {
 
     /// Decisions of the first release name this digest.
     #[test]
-    fn a_version_that_was_built_in_is_never_lost_nor_changed() {
+    fn a_built_in_version_is_never_lost_or_changed() {
         let first = PlatformPolicy::built_in_version(1).unwrap().unwrap().reference;
         assert_eq!(first.digest, "sha256:73a2558f36556dc325f6a36bf41edcc11189fdf4570bdb348aa4a6a90ad20025");
         let latest = PlatformPolicy::built_in_version(PlatformPolicy::LATEST).unwrap().unwrap();
@@ -195,7 +195,7 @@ mod tests {
 
     /// The default of a missing key never changes after a policy was published.
     #[test]
-    fn a_policy_that_was_published_over_an_earlier_text_keeps_its_gaps_and_is_still_readable() {
+    fn a_policy_published_over_an_earlier_text_keeps_its_gaps_and_stays_readable() {
         let text = "policy: platform\nversion: 3\n".to_owned();
         let reference = PlatformPolicy::from_yaml(&text).unwrap().reference;
         let published = |over| {
@@ -214,7 +214,7 @@ mod tests {
 
     /// An alias of an unknown model leaves the name unchanged.
     #[test]
-    fn a_policy_with_an_alias_of_what_is_no_model_is_still_readable_and_the_alias_stands_for_nothing() {
+    fn a_policy_with_an_alias_of_an_unknown_model_stays_readable_without_the_alias() {
         let text = "policy: platform\nversion: 3\naliases: {big: h101}\n".to_owned();
         let reference = PolicyRef { name: "platform".into(), version: 3, digest: sha256(text.as_bytes()) };
         let (author, at, over) = ("ada".to_owned(), store::Timestamp(1), PlatformPolicy::EDITION);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_that_may_take_longer_than_the_promise_is_refused_when_it_is_published() {
+    fn an_approval_deadline_beyond_the_promised_time_is_refused_on_publication() {
         let contradicting = "policy: platform\nversion: 3\napprovals: {reclaim: {within: 16m}}\n";
         let said = PlatformPolicy::from_yaml(contradicting).unwrap_err().to_string();
         assert!(said.contains("approvals.reclaim.within"), "{said}");

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_says_in_which_direction_it_goes() {
+    fn a_change_summary_shows_the_direction() {
         let said = |key, old, new| meaning(key, Some(old), Some(new));
         assert!(said("self_service.max_gpus", "8", "16").starts_with("wider"));
         assert!(said("quotas.borrowing_limit", "8", "unlimited").starts_with("wider"));

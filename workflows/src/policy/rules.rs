@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_that_a_decision_notes_is_explained() {
+    fn every_rule_recorded_by_a_decision_is_explained() {
         let calls = ["self.check(", "self.note(", "self.asks("];
         let all: Vec<&str> = OF_REQUESTS.into_iter().flat_map(|source| noted(source, &calls)).collect();
         let all: Vec<&str> = all.into_iter().filter(|name| name.contains('.')).collect();
@@ -106,7 +106,7 @@ mod tests {
 
     /// Decision points create reasons only from a [`RuleName`], and each of their rules occurs in a reason.
     #[test]
-    fn the_rules_of_decision_points_are_those_that_they_note() {
+    fn the_listed_rules_of_decision_points_match_the_recorded_ones() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy/decisions");
         let sources =
             fs::read_dir(folder).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());

@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn equal_content_has_equal_bytes_and_both_layouts_say_the_same() {
+    fn equal_content_has_equal_bytes_in_both_layouts() {
         let one: Value = serde_json::from_str(r#"{"b":[1,{}],"a":{"y":"\u0041","x":[]}}"#).unwrap();
         let two = json!({"a": {"x": [], "y": "A"}, "b": [1, {}]});
         assert_eq!(compact(&one), compact(&two));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_of_different_things_differ() {
+    fn digests_of_different_content_differ() {
         assert_ne!(Digest::from_content("record", &"x"), Digest::from_content("inventory", &"x"));
     }
 }

@@ -36,7 +36,7 @@ mod tests {
 
     /// The test vector of the DSSE specification.
     #[test]
-    fn what_is_signed_is_what_dsse_says() {
+    fn the_signed_bytes_follow_the_dsse_specification() {
         let bytes = pae("http://example.com/HelloWorld", b"hello world");
         assert_eq!(bytes, b"DSSEv1 29 http://example.com/HelloWorld 11 hello world");
     }

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_moment_is_read_as_it_was_written_and_in_no_other_spelling() {
+    fn every_stored_timestamp_is_parsed_in_exactly_one_notation() {
         for at in [0, 1, 1_795_266_491_000, LAST, u64::MAX] {
             let moment = Moment::from(Timestamp(at));
             assert_eq!(Moment::try_from(moment.to_string()), Ok(moment));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_that_people_write_is_read_in_every_spelling() {
+    fn a_hand_written_timestamp_is_accepted_in_every_notation() {
         let same = ["2026-11-21T13:08:11Z", "2026-11-21T14:08:11.000+01:00", "2026-11-21t13:08:11.0004z"];
         for text in same {
             assert_eq!(text.parse(), Ok(Moment(1_795_266_491_000)), "{text}");

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_with_customers_is_given_no_isolation_in_which_they_share_gpus() {
+    fn a_tenant_with_customers_gets_no_isolation_level_with_shared_gpus() {
         let customers = Some(Multitenancy::Customer);
         assert!(refused(customers, false).contains(&"multitenancy.sharing".to_owned()));
         assert!(!refused(customers, true).contains(&"multitenancy.sharing".to_owned()));

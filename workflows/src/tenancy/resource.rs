@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_person_may_write_any_name_of_a_model_and_a_store_is_read_as_it_is() {
+    fn requests_accept_any_alias_of_a_model_and_stored_names_are_read_unchanged() {
         for (text, resource) in [
             ("gpu/h100", "gpu/H100"),
             ("gpu/NVIDIA H100 80GB HBM3", "gpu/H100"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_read_as_it_is_written() {
+    fn a_resource_is_parsed_from_its_own_output() {
         for text in ["gpu/H100", "gpu/H100/1g.10gb", "cpu_milli", "memory_mib", "storage_gib", "pods"] {
             let resource: Resource = text.parse().unwrap();
             assert_eq!(resource.to_string(), text);

@@ -79,7 +79,7 @@ fn every_decision_of_policy_is_called_by_a_workflow() {
 }
 
 #[test]
-fn a_decision_that_is_declared_imported_or_mentioned_alone_is_not_called() {
+fn a_decision_that_is_only_declared_imported_or_mentioned_does_not_count_as_called() {
     let caller =
         "use crate::policy::decisions::{Borrower, isolation};\nlet apart = isolation(&facts, policy);";
     assert!(from_decisions(caller).contains("isolation") && calls(caller, "isolation"));

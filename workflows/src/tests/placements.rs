@@ -60,7 +60,7 @@ fn swapped_beside_a_demand() -> Books {
 }
 
 #[test]
-fn a_booking_moves_to_the_gpus_on_which_its_workload_was_seen_also_on_the_same_node() {
+fn a_booking_moves_to_the_observed_gpus_of_its_workload_also_on_the_same_node() {
     let mut books = Books::new(1, &[("one", 4), ("two", 4)]);
     books.submit("one", "a", 2);
     books.submit("two", "b", 2);
@@ -76,7 +76,7 @@ fn a_booking_moves_to_the_gpus_on_which_its_workload_was_seen_also_on_the_same_n
 }
 
 #[test]
-fn the_gpus_that_were_not_cleaned_are_barred_and_nobody_is_booked_on_them() {
+fn uncleaned_gpus_are_barred_and_no_workload_is_booked_on_them() {
     let mut books = swapped_beside_a_demand();
 
     bar(&mut books, "lent", on("n-0", &[0, 1, 2, 3]), GpuSet::new());
@@ -107,7 +107,7 @@ fn no_workload_is_admitted_to_a_dirty_gpu_before_all_of_them_are_barred() {
 }
 
 #[test]
-fn gpus_that_were_to_be_cleaned_are_barred_also_after_the_victim_has_ended_or_moved() {
+fn gpus_due_for_cleaning_are_barred_also_after_the_victim_has_ended_or_moved() {
     let mut ended = swapped_beside_a_demand();
     ended.decide(|view| admission::finish(view, &tenant(), "lent"));
     bar(&mut ended, "lent", on("n-0", &[4, 5]), GpuSet::new());
@@ -124,7 +124,7 @@ fn gpus_that_were_to_be_cleaned_are_barred_also_after_the_victim_has_ended_or_mo
 
 /// An eviction of an earlier version checked the GPUs of its plan. The GPUs in later facts were not checked.
 #[test]
-fn gpus_that_an_earlier_version_did_not_clean_are_barred_when_its_victim_is_freed() {
+fn gpus_left_dirty_by_an_earlier_version_are_barred_when_their_victim_is_freed() {
     let mut books = swapped_beside_a_demand();
     books.observe(&[seen("lent", "n-0", &[0, 1, 2, 3]), seen("own", "n-0", &[4, 5, 6, 7])]);
     assert_eq!(books.booked("lent", "n-0"), [0, 1, 2, 3].into());
@@ -150,7 +150,7 @@ fn gpus_that_an_earlier_version_did_not_clean_are_barred_when_its_victim_is_free
 }
 
 #[test]
-fn operators_are_told_of_dirty_gpus_that_the_books_do_not_have() {
+fn operators_are_notified_of_dirty_gpus_that_are_not_in_the_ledger() {
     let mut books = swapped_beside_a_demand();
 
     bar(&mut books, "lent", on("gone", &[3]), GpuSet::new());
@@ -162,7 +162,7 @@ fn operators_are_told_of_dirty_gpus_that_the_books_do_not_have() {
 
 /// An observation has priority over a node that is out of service. The drain finds the workload there, and one notification is sent.
 #[test]
-fn a_workload_seen_on_a_node_that_rests_is_booked_there_and_people_are_told() {
+fn a_workload_observed_on_a_resting_node_is_booked_there_and_reported() {
     let mut books = Books::new(2, &[("one", 8)]);
     books.submit("one", "a", 4);
     let rests = if books.booked("a", "n-0").is_empty() { "n-0" } else { "n-1" };
@@ -182,7 +182,7 @@ fn a_workload_seen_on_a_node_that_rests_is_booked_there_and_people_are_told() {
 }
 
 #[test]
-fn a_workload_seen_on_a_barred_gpu_is_told_and_the_gpu_stays_barred() {
+fn a_workload_observed_on_a_barred_gpu_is_reported_and_the_gpu_stays_barred() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "a", 2);
     books.decide(|view| {
@@ -198,7 +198,7 @@ fn a_workload_seen_on_a_barred_gpu_is_told_and_the_gpu_stays_barred() {
 
 /// After a new enumeration a node has its GPUs at other indexes. A GPU that was not cleaned is assigned to no workload at its new index.
 #[test]
-fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_anew() {
+fn an_uncleaned_gpu_is_not_lent_even_after_its_node_is_enumerated_again() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "runs", 2);
     books.submit("one", "gone", 1);
@@ -228,7 +228,7 @@ fn a_gpu_that_was_not_cleaned_is_lent_to_nobody_after_its_node_is_enumerated_ane
 
 /// S-38, P-6: GPUs are reclaimed only for a demand that fits a node.
 #[test]
-fn a_demand_that_no_node_could_take_calls_nothing_back() {
+fn a_demand_that_fits_no_node_recalls_no_loan() {
     let mut books = Books::new(1, &[("owner", 8), ("other", 0)]);
     books.submit("other", "lent", 8);
     assert_eq!(books.workload("lent").state, WorkloadState::Admitted);
@@ -253,7 +253,7 @@ fn a_demand_that_no_node_could_take_calls_nothing_back() {
 
 /// The deadline counts from the time when the demand waits within its own quota, even while its node is out of service.
 #[test]
-fn a_demand_that_waits_for_a_resting_node_has_its_deadline_all_the_same() {
+fn a_demand_that_waits_for_a_resting_node_keeps_its_deadline() {
     let mut books = Books::new(2, &[("owner", 16), ("other", 0)]);
     books.submit("other", "lent", 8);
     let rests = if books.booked("lent", "n-0").is_empty() { "n-0" } else { "n-1" };
@@ -273,7 +273,7 @@ fn a_demand_that_waits_for_a_resting_node_has_its_deadline_all_the_same() {
 
 /// A workload restarted on a GPU that is earmarked for a demand, and the node has no other free GPU.
 #[test]
-fn what_is_set_aside_on_a_gpu_on_which_a_workload_was_seen_is_served_anew() {
+fn an_earmark_on_an_observed_gpu_is_served_again() {
     let mut books = Books::new(1, &[("owner", 4), ("other", 4)]);
     books.submit("other", "a", 1);
     books.submit("other", "rest", 3);

@@ -32,7 +32,7 @@ pub(super) fn decided_on_models(policy: &PlatformPolicy, usual: &OnboardingFacts
 
 /// The check of a policy warns about a key without effect. A version in force with such a key still loads.
 #[test]
-fn a_key_whose_value_has_no_effect_is_warned_about() {
+fn a_key_without_effect_causes_a_warning() {
     let built_in = PlatformPolicy::built_in().unwrap();
     assert_eq!(built_in.warnings(), Vec::<String>::new());
     for (from, to, key) in [
@@ -49,7 +49,7 @@ fn a_key_whose_value_has_no_effect_is_warned_about() {
 
 /// Aliases are resolved wherever a model is named. An unknown name causes an error with the most similar name.
 #[test]
-fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
+fn an_alias_is_resolved_and_an_unknown_name_gets_the_nearest_one() {
     let text =
         PlatformPolicy::amended(&[("pins: []", "pins: []\naliases: {NVIDIA H100 NVL: H100, gpu-big: H200}")]);
     let policy = PlatformPolicy::from_yaml(&text.unwrap()).unwrap();
@@ -71,7 +71,7 @@ fn an_alias_stands_for_a_model_and_an_unknown_name_answers_with_the_nearest() {
 
 /// An alias must name a model, not another alias.
 #[test]
-fn an_alias_of_what_is_no_model_is_refused_with_the_nearest_name() {
+fn an_alias_of_an_unknown_model_is_refused_with_the_nearest_name() {
     let amended = |aliases: &str| {
         PlatformPolicy::amended(&[("pins: []", &format!("pins: []\naliases: {{{aliases}}}"))]).unwrap()
     };

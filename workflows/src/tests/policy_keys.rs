@@ -343,7 +343,7 @@ fn exhausted(policy: &PlatformPolicy) -> Vec<String> {
 
 /// S-69, S-90, S-140.
 #[test]
-fn every_key_of_the_policy_given_another_value_changes_what_is_decided() {
+fn every_policy_key_changes_a_decision_when_its_value_changes() {
     let document = fuller();
     let requests = requests();
     let policy = read(&document).expect("the fuller policy is valid");
@@ -375,7 +375,7 @@ fn every_key_of_the_policy_given_another_value_changes_what_is_decided() {
 
 /// S-107.
 #[test]
-fn memory_that_corrects_errors_is_looked_at_for_customers_of_a_tenant() {
+fn ecc_memory_is_checked_for_tenants_with_customers() {
     let text = "name: host\ntenant: {tier: standard, isolation: dedicated, data_residency: any, allow_preemption: true, \
                 allow_gpu_sharing: false}\nentitlement: {gpu_model: H100, gpus: 8}\nmultitenancy: customer\n";
     let request = OnboardingRequest::from_yaml(text).unwrap();

@@ -16,7 +16,7 @@ use strum::VariantArray as _;
 
 /// Destruction, policy examples and policy explanations give the same result at every time.
 #[test]
-fn destruction_keeps_data_for_as_long_as_the_policy_says() {
+fn data_is_retained_for_the_time_in_policy() {
     let policy = PlatformPolicy::built_in().unwrap();
     let end = Moment::from(Timestamp(0));
     for tags in
@@ -45,7 +45,7 @@ fn destruction_keeps_data_for_as_long_as_the_policy_says() {
 
 /// The same for every class of data in an inventory, and for the treatment after the retention.
 #[test]
-fn every_class_of_an_inventory_is_kept_as_policy_decides() {
+fn every_class_of_an_inventory_is_retained_as_policy_decides() {
     let text = PlatformPolicy::amended(&[(
         "{class: tenant_data, min: 0d, max: 30d, then: destroy}",
         "{class: tenant_data, min: 3d, max: 30d, then: archive}\n  - {class: model, tag: pci, min: 9d, then: destroy}",

@@ -30,7 +30,7 @@ fn pending(books: &Books) -> Option<FailedStart> {
 }
 
 #[test]
-fn an_admitted_workload_whose_start_failed_is_tried_again_after_a_pause_that_grows() {
+fn a_failed_start_of_an_admitted_workload_is_retried_after_growing_pauses() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "train", 8);
     let mut paused = Duration::ZERO;
@@ -53,7 +53,7 @@ fn an_admitted_workload_whose_start_failed_is_tried_again_after_a_pause_that_gro
 }
 
 #[test]
-fn a_start_of_a_workload_that_has_ended_is_not_tried_again() {
+fn the_start_of_an_ended_workload_is_not_retried() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "train", 8);
     fails(&mut books, 1);
@@ -67,7 +67,7 @@ fn a_start_of_a_workload_that_has_ended_is_not_tried_again() {
 }
 
 #[test]
-fn a_start_that_fails_under_an_earlier_admission_is_not_recorded_under_the_one_that_stands() {
+fn a_failed_start_of_an_earlier_admission_does_not_count_for_the_present_one() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "train", 8);
     let fails = |decision: String| RecordFailedStart {
@@ -86,7 +86,7 @@ fn a_start_that_fails_under_an_earlier_admission_is_not_recorded_under_the_one_t
 }
 
 #[test]
-fn a_failed_start_of_a_workload_that_was_seen_to_run_is_forgotten() {
+fn a_failed_start_is_forgotten_once_the_workload_is_observed_running() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "train", 8);
     fails(&mut books, 1);
@@ -98,7 +98,7 @@ fn a_failed_start_of_a_workload_that_was_seen_to_run_is_forgotten() {
 }
 
 #[test]
-fn a_start_that_fails_ends_its_execution_only_after_the_failure_is_recorded() {
+fn a_failed_start_ends_its_execution_only_after_the_failure_is_recorded() {
     let starts = diagram::<WorkloadStart>();
     let into: Vec<_> = starts.edges.iter().filter(|edge| edge.to == "NotStarted").collect();
     assert_eq!(into.iter().map(|edge| edge.from.as_str()).collect::<Vec<_>>(), ["RecordingFailure"]);
@@ -106,7 +106,7 @@ fn a_start_that_fails_ends_its_execution_only_after_the_failure_is_recorded() {
 
 /// A cluster step after the grant of a reclaim may fail permanently. The grant stays, and the next reclaim of that resource can start.
 #[test]
-fn no_reclaim_is_parked_by_the_cluster_after_its_grant() {
+fn the_cluster_cannot_park_a_reclaim_after_its_grant() {
     let edges = diagram::<Reclaim>().edges;
     for state in ["Starting", "Requeueing"] {
         let leads_on = edges.iter().any(|edge| edge.from == state && edge.label == "failed");
@@ -131,7 +131,7 @@ fn no_workload_is_started_before_its_admission_is_confirmed() {
 }
 
 #[test]
-fn a_demand_that_its_cluster_does_not_know_keeps_its_gpus_and_people_are_told() {
+fn a_demand_unknown_to_its_cluster_keeps_its_gpus_and_operators_are_notified() {
     let mut books = Books::new(1, &[("one", 8)]);
     books.submit("one", "train", 8);
     let missing = RecordFailedStart {

@@ -29,7 +29,7 @@ fn two() -> Vec<MonthlyUsage> {
 }
 
 #[test]
-fn what_is_lent_is_charged_once_to_its_borrower() {
+fn a_loan_is_charged_once_to_its_borrower() {
     let lines = statement_of(&two());
     let cost = |class| {
         lines.iter().filter(|line| line.class == class).map(|line| line.cost_micros.unwrap()).sum::<u128>()
@@ -80,7 +80,7 @@ fn every_row_has_a_cell_for_each_column() {
 }
 
 #[test]
-fn a_statement_in_focus_has_its_periods_and_no_lent_seconds() {
+fn a_statement_in_the_focus_format_has_its_periods_and_no_lent_seconds() {
     let text = focus(&statement_of(&two()));
     assert_eq!(text.lines().count(), 4, "own twice, and borrowed: {text}");
     let row = text.lines().nth(1).unwrap();

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_holds_nothing_fails_only_where_entries_are_asked_for() {
+    fn a_file_without_entries_fails_only_if_entries_are_requested() {
         let with = |entries| Verification { entries, ..Verification::default() };
         assert_eq!(verdict(&with(0), 0), Exit::Done);
         assert_eq!(verdict(&with(0), 1), Exit::Failed);

@@ -190,7 +190,7 @@ impl Bench {
 
 /// S58. The current engine reads every body that a release has written, and runs the execution to its end.
 #[tokio::test]
-async fn every_schema_that_was_ever_released_is_read_at_rest_beside_the_others() {
+async fn every_released_schema_is_readable_at_rest() {
     let bench = Bench::new();
     let [one, _, two, three] = bench.all().await;
     let engine = bench.engine::<Third>();

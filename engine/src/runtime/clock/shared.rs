@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_correction_never_sets_the_time_back_and_a_database_that_was_set_back_is_followed() {
+    fn a_small_correction_never_sets_the_time_back_and_a_database_set_back_is_followed() {
         let clock = synchronized(1_000_000);
         assert_eq!(clock.now(), Timestamp(1_000_000));
         let monotonic = clock.monotonic().unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_never_synchronized_is_that_of_the_machine() {
+    fn a_clock_that_was_never_synchronized_shows_the_time_of_the_machine() {
         let clock = SharedClock::new(Machine::default());
         clock.machine.passes(42);
         assert_eq!(clock.now(), Timestamp(42));

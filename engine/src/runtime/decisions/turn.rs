@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_has_gone_stops_no_other() {
+    async fn a_cancelled_caller_blocks_no_other() {
         let line = Line::new(());
         let first = line.wait(line.ticket()).await.unwrap();
         let (gone, next) = (line.wait(line.ticket()), line.wait(line.ticket()));

@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_block_is_as_a_map_that_was_changed(kept in rows_strategy(), puts in rows_strategy(), gone in rows_strategy()) {
+        fn a_changed_block_equals_a_changed_map(kept in rows_strategy(), puts in rows_strategy(), gone in rows_strategy()) {
             let mut expected = kept.clone();
             let mut changes: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
             for key in gone.keys() {
@@ -171,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn the_parts_of_a_cut_are_all_its_rows_and_no_longer_than_a_block_may_be(kept in rows_strategy(), grow in any::<bool>()) {
+        fn the_parts_of_a_split_block_have_all_rows_and_fit_into_blocks(kept in rows_strategy(), grow in any::<bool>()) {
             let all = borrowed(&kept);
             let parts = cut(&all, grow);
             prop_assert_eq!(&parts.concat(), &all);

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_way_few_keys_are_kept_and_they_are_from_all_of_it() {
+    fn a_long_scan_caches_few_keys_from_all_of_its_range() {
         let mut trim = CacheTrim::default();
         for n in 0..100_000_u32 {
             trim.sample_key(&n.to_be_bytes());

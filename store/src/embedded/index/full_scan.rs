@@ -118,7 +118,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn every_row_is_counted_once_wherever_the_parts_are_cut(
+        fn every_row_is_counted_once_wherever_the_scan_is_split(
             rows in prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..20), prop::collection::vec(any::<u8>(), 0..40), 0..400),
         ) {
             let db = sled::Config::default().temporary(true).open().unwrap();

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_itself_is_packed_what_does_not_is_left_and_both_are_read_as_they_were() {
+    fn repetitive_frames_are_compressed_others_are_not_and_both_are_read_unchanged() {
         let same = vec![br#"{"workflow":"onboarding","state":"Provisioning"}"#.repeat(8); 40];
         for (of, is_packed) in [(same, true), (vec![noise(4_000)], false), (vec![Vec::new()], false)] {
             let (frame, written) = filled(&of).finish();

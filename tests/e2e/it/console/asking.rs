@@ -10,7 +10,7 @@ const PLAN: &str = "dialog [data-order=plan]";
 const ASK: &str = "dialog button.primary";
 
 #[tokio::test]
-async fn a_tenant_a_quota_and_a_way_out_are_asked_for_once_their_plan_was_seen() {
+async fn tenants_quotas_and_offboardings_are_requested_after_their_plan_was_shown() {
     let dir = tempfile::tempdir().unwrap();
     let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
         return e2e::skipped(
@@ -140,7 +140,7 @@ async fn choose(browser: &Browser, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn other_terms_a_shortage_and_an_incident_are_asked_for_once_their_plan_was_seen() {
+async fn service_levels_shortages_and_incidents_are_requested_after_their_plan_was_shown() {
     let dir = tempfile::tempdir().unwrap();
     let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
         return e2e::skipped(

@@ -17,7 +17,7 @@ async fn shows(browser: &Browser, script: &str, within: Duration) {
 }
 
 #[tokio::test]
-async fn a_page_shows_what_happens_as_it_happens_and_what_has_the_focus_keeps_it() {
+async fn a_page_updates_live_and_keeps_the_focus() {
     let dir = tempfile::tempdir().unwrap();
     let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
         return e2e::skipped(

@@ -96,7 +96,7 @@ fn pictures() -> PathBuf {
 }
 
 #[tokio::test]
-async fn an_operator_signs_in_agrees_to_a_tenant_and_opens_every_page_without_an_error() {
+async fn an_operator_signs_in_approves_a_tenant_and_opens_every_page_without_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
         return e2e::skipped(

@@ -17,7 +17,7 @@ const WAITS: &str = r#"touch asked; while tenure approvals list | grep -q "$ASKE
 const BY_HAND: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn a_newcomer_who_agrees_in_the_console_is_through_within_ten_minutes() {
+async fn a_newcomer_who_approves_in_the_console_finishes_within_ten_minutes() {
     let profile = tempfile::tempdir().unwrap();
     let Some(browser) = Browser::start(profile.path()).await else {
         return e2e::skipped(

@@ -38,7 +38,7 @@ async fn sign_in_as(browser: &Browser, name: &str) {
 }
 
 #[tokio::test]
-async fn people_sign_in_through_a_certified_provider_in_the_console_and_for_the_command_line() {
+async fn users_sign_in_through_a_certified_provider_in_the_console_and_on_the_command_line() {
     let dir = tempfile::tempdir().unwrap();
     let Some(browser) = Browser::start(&dir.path().join("profile")).await else {
         return e2e::skipped(

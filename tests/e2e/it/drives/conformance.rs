@@ -181,7 +181,7 @@ impl Subject for Erasures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn erasures_of_drives_hold_what_actuators_promise() {
+async fn drive_erasures_fulfil_the_contract_of_backends() {
     let subject = Erasures { way: Way::new(), drives: Mutex::default(), asked: Mutex::default() };
 
     holds(&kit::run(&subject).await);
@@ -320,7 +320,7 @@ impl Subject for Volumes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_of_volumes_hold_what_actuators_promise() {
+async fn volume_keys_fulfil_the_contract_of_backends() {
     let Some(subject) = Volumes::new() else { return };
 
     holds(&kit::run(&subject).await);

@@ -230,7 +230,7 @@ fn drive(of: &Verification) -> SanitisationRecord {
 
 /// Policy requires a purge by default; the drive only supports a format, which clears.
 #[tokio::test]
-async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_exception_on_the_certificate() {
+async fn a_node_with_an_unsanitisable_drive_is_quarantined_and_an_exception_on_the_certificate() {
     let Some(vm) = Vm::in_memory() else { return };
     let turn = vm.turn().await;
     vm.fill(&vm.device("LEAVE001"), SECRET, 1);
@@ -250,7 +250,7 @@ async fn a_node_whose_drive_cannot_sanitise_ends_in_quarantine_and_as_an_excepti
 }
 
 #[tokio::test]
-async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_the_certificate() {
+async fn a_node_with_a_sanitisable_drive_is_certified_with_method_technique_and_tools() {
     let Some(vm) = Vm::in_memory() else { return };
     let turn = vm.turn().await;
     vm.fill(&vm.device("LEAVE001"), SECRET, 64);
@@ -277,7 +277,7 @@ async fn a_node_whose_drive_can_ends_clean_with_method_technique_and_tools_on_th
 
 /// A controller's claim is no evidence: it listed the technique and then refused the command.
 #[tokio::test]
-async fn a_drive_that_answers_sanitize_not_supported_is_quarantined_whatever_it_said_that_it_can() {
+async fn a_drive_that_rejects_sanitize_is_quarantined_whatever_its_capabilities_say() {
     let drive = Drive::called("LEAVE001");
     drive.refuses();
     let leaving = Leaving::with(LocalMachine::connect(CLUSTER, NODE, drive.target()).unwrap(), &[]).await;

@@ -10,7 +10,7 @@ use workflows::platform::{DriveTechnique, Machines, SanitiseStatus, codes};
 const SECRET: &str = "the weights of acme, 7";
 
 #[tokio::test]
-async fn a_secret_written_to_a_namespace_is_not_found_by_an_independent_scan_after_the_format() {
+async fn an_independent_scan_finds_no_secret_after_the_format() {
     let Some(vm) = Vm::from_drive() else { return };
     let (machine, _state) = vm.machine();
     vm.fill(&vm.device("WIPE0001"), SECRET, 64);
@@ -34,7 +34,7 @@ async fn a_secret_written_to_a_namespace_is_not_found_by_an_independent_scan_aft
 }
 
 #[tokio::test]
-async fn a_drive_that_cannot_sanitise_is_said_so_and_never_counted_as_done() {
+async fn a_drive_without_sanitisation_is_reported_and_never_counted_as_sanitised() {
     let Some(vm) = Vm::from_drive() else { return };
     let (machine, _state) = vm.machine();
     let device = vm.device("KEEP0001");

@@ -114,7 +114,7 @@ impl Drive {
 }
 
 #[tokio::test]
-async fn a_sanitisation_that_runs_is_not_begun_again() {
+async fn a_running_sanitisation_is_not_started_again() {
     let drive = Drive::new();
     let drives = drive.machine().drives(&stamp("look")).await.unwrap();
     assert_eq!((drives[0].can[0], drives[0].estimate_s), (BLOCK_ERASE, Some(90)));
@@ -133,7 +133,7 @@ async fn a_sanitisation_that_runs_is_not_begun_again() {
 }
 
 #[tokio::test]
-async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_process() {
+async fn a_command_with_a_lost_answer_is_found_in_the_log_and_leaves_no_process() {
     let drive = Drive::new();
     fs::write(drive.file("hangs"), "").unwrap();
 
@@ -149,7 +149,7 @@ async fn a_command_whose_answer_was_lost_is_found_in_the_log_and_leaves_no_proce
 }
 
 #[tokio::test]
-async fn what_a_drive_refuses_was_not_done_and_an_earlier_holder_tells_it_nothing() {
+async fn a_refused_drive_command_counts_as_not_done_and_a_stale_caller_cannot_send_one() {
     let drive = Drive::new();
     drive.refuses();
     let refused = drive.begin(&stamp("first")).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn a_drive_is_erased_by_its_serial_number_and_never_by_its_name() {
 }
 
 #[tokio::test]
-async fn two_drives_of_one_serial_number_are_an_error_and_none_is_erased() {
+async fn two_drives_with_one_serial_number_are_an_error_and_neither_is_erased() {
     let drive = Drive::new();
     let disk = |name: &str| {
         format!(
@@ -200,7 +200,7 @@ async fn two_drives_of_one_serial_number_are_an_error_and_none_is_erased() {
 }
 
 #[tokio::test]
-async fn what_has_no_hook_is_refused_with_what_to_write() {
+async fn a_missing_hook_is_refused_with_the_setting_to_add() {
     let machine = Drive::new().machine();
     let missing = machine.reset("eu-1", "gpu-7", &stamp("reset")).await.unwrap_err();
     assert_eq!((missing.class, missing.code.as_str()), (Class::Permanent, codes::UNSUPPORTED));
@@ -211,7 +211,7 @@ async fn what_has_no_hook_is_refused_with_what_to_write() {
 
 /// A hook handles the rest of the machine. Drives are read directly, and other machines are still simulated.
 #[tokio::test]
-async fn a_file_of_targets_names_a_machine_and_its_hook_is_not_believed_about_drives() {
+async fn the_target_file_names_a_machine_and_the_facts_of_its_hook_about_drives_are_ignored() {
     let drive = Drive::new();
     let hook = drive.file("describe");
     let lie = r#"#!/bin/sh

@@ -17,7 +17,7 @@ const PLAIN: &str = "plaintext of acme, 7";
 
 /// Both keys open it before and none after; the data was never readable without a key.
 #[tokio::test]
-async fn a_volume_that_was_erased_opens_with_no_key_that_opened_it_before() {
+async fn an_erased_volume_opens_with_none_of_its_earlier_keys() {
     let Some(vm) = Vm::from_drive() else { return };
     let device = vm.device("LUKS0001");
     let opens =

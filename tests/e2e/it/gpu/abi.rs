@@ -4,7 +4,7 @@ use nvml_stand_in::abi;
 use nvml_wrapper_sys::bindings as sys;
 
 #[test]
-fn the_structs_of_the_stand_in_are_as_big_and_as_aligned_as_those_of_the_bindings() {
+fn the_structs_of_the_fake_library_have_the_size_and_alignment_of_the_bindings() {
     let same = [
         (layout::<abi::Memory>(), layout::<sys::nvmlMemory_v2_t>()),
         (layout::<abi::ProcessInfo>(), layout::<sys::nvmlProcessInfo_t>()),

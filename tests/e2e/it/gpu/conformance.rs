@@ -341,11 +341,11 @@ impl Agent {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn layouts_by_nvml_hold_what_actuators_promise() {
+async fn layouts_by_nvml_fulfil_the_contract_of_backends() {
     holds(&kit::run(&Layouts::new(None)).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn layouts_by_an_agent_hold_what_actuators_promise() {
+async fn layouts_by_an_agent_fulfil_the_contract_of_backends() {
     holds(&kit::run(&Layouts::new(Some(Arc::new(Agents::of(BTreeMap::new()))))).await);
 }

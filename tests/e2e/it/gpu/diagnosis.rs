@@ -26,7 +26,7 @@ async fn said(text: &str, level: DiagnosisLevel) -> Result<Diagnosis, ActionErro
 }
 
 #[tokio::test]
-async fn a_program_says_whether_gpus_are_fit_and_why() {
+async fn a_diagnosis_program_reports_if_gpus_are_fit_and_why() {
     let fit = said("echo tested $1; exit 0", DiagnosisLevel::Medium).await.unwrap();
     assert_eq!(fit, Diagnosis { fit: true, report: "tested medium".into() });
     let unfit = said("echo GPU 0: memory; exit 1", DiagnosisLevel::Long).await.unwrap();
@@ -38,7 +38,7 @@ async fn a_program_says_whether_gpus_are_fit_and_why() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_otherwise_says_nothing_about_gpus() {
+async fn a_program_with_another_exit_code_gives_no_verdict_about_gpus() {
     for text in ["echo fine; exit 2", "exit 69", "exit 127", "kill -9 $$", "sleep 60"] {
         let error = said(text, DiagnosisLevel::Medium).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), ("platform.unavailable", Class::Transient), "{text}");
@@ -47,7 +47,7 @@ async fn a_program_that_ends_otherwise_says_nothing_about_gpus() {
 }
 
 #[tokio::test]
-async fn without_a_program_there_is_no_diagnosis_and_it_is_said_what_to_do() {
+async fn without_a_program_there_is_no_diagnosis_but_a_remedy() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     for settings in
         [json!({}), json!({ "diagnosis": "/nowhere/dcgm.sh" }), json!({ "diagnosis": "/etc/passwd" })]
@@ -77,7 +77,7 @@ fn dcgm(version: u8, statuses: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn the_recipe_for_dcgm_tells_fit_from_unfit_from_untested() {
+async fn the_recipe_for_dcgm_distinguishes_fit_unfit_and_untested_gpus() {
     for version in [3, 4] {
         for (statuses, code, ends) in [
             (&["Pass", "Pass", "Skip"][..], 0, 0),

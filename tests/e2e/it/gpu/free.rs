@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use workflows::platform::Gpus;
 
 #[tokio::test]
-async fn whoever_has_a_gpu_open_by_any_list_is_named() {
+async fn processes_that_use_a_gpu_are_named_from_every_source() {
     let mut stamps = Stamps::new().await;
     for kind in ["compute", "graphics", "mps"] {
         let bench = Bench::new(json!({ "gpus": [{}, { "processes": [{ "pid": 42, "kind": kind }] }] }));
@@ -31,7 +31,7 @@ async fn a_process_on_a_device_of_a_partition_is_seen() {
 }
 
 #[tokio::test]
-async fn gpus_are_free_only_after_three_looks_a_span_apart() {
+async fn gpus_are_free_only_after_three_checks_at_intervals() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     let node = bench.node_with(json!({ "looks_apart_ms": 150 }));
     let stamp = stamps.next("look");
@@ -46,7 +46,7 @@ async fn gpus_are_free_only_after_three_looks_a_span_apart() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_never_free() {
+async fn unreadable_gpus_never_count_as_free() {
     let mut stamps = Stamps::new().await;
     let lists = ["Compute", "Graphics", "MPSCompute"];
     for (list, code_) in lists.iter().flat_map(|list| [(list, 3), (list, 13), (list, 999), (list, 15)]) {

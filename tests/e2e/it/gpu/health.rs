@@ -10,7 +10,7 @@ async fn health(bench: &Bench, more: Value) -> GpuHealth {
 }
 
 #[tokio::test]
-async fn well_gpus_are_fit_with_what_was_counted_as_evidence() {
+async fn healthy_gpus_are_fit_with_their_counters_as_evidence() {
     let bench = Bench::new(json!({ "gpus": [{ "corrected": 3, "uncorrected_total": 2 }, {}] }));
 
     let health = health(&bench, json!({ "gpus": 2 })).await;
@@ -26,7 +26,7 @@ async fn well_gpus_are_fit_with_what_was_counted_as_evidence() {
 }
 
 #[tokio::test]
-async fn every_kind_of_fault_makes_a_node_unfit_and_says_what_would_mend_it() {
+async fn every_kind_of_fault_makes_a_node_unfit_and_has_a_remedy() {
     for (gpu, wanted, word) in [
         (json!({ "uncorrected": 1 }), Recovery::Reset, "uncorrected memory errors"),
         (json!({ "remap_pending": 1 }), Recovery::Reset, "remapped only at its next reset"),
@@ -52,13 +52,13 @@ async fn every_kind_of_fault_makes_a_node_unfit_and_says_what_would_mend_it() {
 }
 
 #[tokio::test]
-async fn the_most_that_any_gpu_asks_for_counts() {
+async fn the_most_severe_action_of_all_gpus_counts() {
     let bench = Bench::new(json!({ "gpus": [{ "recovery": 4 }, { "recovery": 2 }, { "recovery": 1 }] }));
     assert_eq!(health(&bench, json!({})).await.recovery, Recovery::Reboot);
 }
 
 #[tokio::test]
-async fn a_gpu_that_is_missing_is_noticed_where_their_number_is_known() {
+async fn a_missing_gpu_is_noticed_if_their_number_is_known() {
     let bench = Bench::new(json!({ "gpus": [{}, {}, {}] }));
     assert!(health(&bench, json!({})).await.fit);
     let missing = health(&bench, json!({ "gpus": 4 })).await;
@@ -69,7 +69,7 @@ async fn a_gpu_that_is_missing_is_noticed_where_their_number_is_known() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_is_never_well() {
+async fn unknown_values_never_count_as_healthy() {
     let mut stamps = Stamps::new().await;
     let silent = Bench::one(json!({ "ecc": false, "recovery": null }));
     silent.fail("nvmlDeviceGetFieldValues", json!({ "code": 3 }));
@@ -93,7 +93,7 @@ async fn what_is_not_known_is_never_well() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_worked_with_name_the_field() {
+async fn invalid_settings_are_refused_with_the_field() {
     let bench = Bench::new(json!({}));
     for (more, field) in [
         (json!({ "node": "" }), "cluster, node"),

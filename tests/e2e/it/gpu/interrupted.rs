@@ -20,7 +20,7 @@ async fn as_another_process() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
+async fn a_change_of_a_killed_process_is_finished_by_another() {
     let (bench, stamps) = (Bench::new(json!({ "gpus": [{}, {}] })), Stamps::new().await);
     bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 2_000 }));
     let mut child = Command::new(env::current_exe().unwrap())
@@ -55,7 +55,7 @@ async fn a_process_that_is_killed_leaves_a_change_that_another_finishes() {
 
 /// The undo restores the state before the killed process began, not the intermediate state.
 #[tokio::test]
-async fn a_change_that_was_left_half_done_is_undone_to_its_beginning() {
+async fn an_interrupted_change_is_rolled_back() {
     let (bench, stamps) = (Bench::one(json!({})), Stamps::new().await);
     bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 2_000 }));
     let mut child = Command::new(env::current_exe().unwrap())
@@ -76,7 +76,7 @@ async fn a_change_that_was_left_half_done_is_undone_to_its_beginning() {
 }
 
 #[tokio::test]
-async fn nothing_goes_on_after_the_caller_has_gone_and_the_same_call_finishes_it() {
+async fn nothing_continues_after_a_cancelled_call_and_the_same_call_finishes_it() {
     let (bench, stamps) = (Bench::one(json!({})), Stamps::new().await);
     bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "slow_ms": 50 }));
     let (node, stamp) = (bench.node(), stamps.at("set", 1));

@@ -26,7 +26,7 @@ async fn a_layout_is_applied_to_every_gpu_and_read_back_from_three_sources() {
 }
 
 #[tokio::test]
-async fn what_fits_stays_and_goes_on_working_while_the_rest_changes() {
+async fn matching_instances_stay_and_keep_working_during_a_change() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     let node = bench.node();
     node.set_layout(CLUSTER, NODE, "gpus:3g.40gb,3g.40gb", &stamps.next("one")).await.unwrap();
@@ -50,7 +50,7 @@ async fn what_fits_stays_and_goes_on_working_while_the_rest_changes() {
 }
 
 #[tokio::test]
-async fn a_gpu_that_somebody_has_open_does_not_change_its_mode() {
+async fn the_mode_of_a_gpu_in_use_is_not_changed() {
     let bench = Bench::new(json!({ "gpus": [{}, { "processes": [{ "pid": 9, "kind": "graphics" }] }] }));
     let (node, mut stamps) = (bench.node(), Stamps::new().await);
 
@@ -62,7 +62,7 @@ async fn a_gpu_that_somebody_has_open_does_not_change_its_mode() {
 }
 
 #[tokio::test]
-async fn a_mode_that_needs_a_reset_is_taken_back_and_said() {
+async fn a_mode_that_needs_a_reset_is_reverted_and_reported() {
     let bench = Bench::new(json!({ "gpus": [{}, { "mig_needs_reset": true }] }));
     let (node, mut stamps) = (bench.node(), Stamps::new().await);
 
@@ -74,7 +74,7 @@ async fn a_mode_that_needs_a_reset_is_taken_back_and_said() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_before_anything_is_touched() {
+async fn an_impossible_layout_is_refused_before_any_change() {
     let bench = Bench::new(json!({ "gpus": [{}, {}] }));
     let (node, mut stamps) = (bench.node(), Stamps::new().await);
     for (layout, wanted) in [
@@ -107,7 +107,7 @@ async fn what_cannot_be_is_refused_before_anything_is_touched() {
 }
 
 #[tokio::test]
-async fn a_known_key_changes_nothing_and_a_holder_that_was_followed_is_refused() {
+async fn a_known_key_changes_nothing_and_a_replaced_holder_is_refused() {
     let (bench, stamps) = (Bench::one(json!({})), Stamps::new().await);
     let node = bench.node();
     node.set_layout(CLUSTER, NODE, "all-1g.10gb", &stamps.at("set", 5)).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_known_key_changes_nothing_and_a_holder_that_was_followed_is_refused()
 }
 
 #[tokio::test]
-async fn what_was_changed_by_hand_is_seen_and_can_be_put_back() {
+async fn manual_changes_are_detected_and_can_be_reverted() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     let node = bench.node();
     node.set_layout(CLUSTER, NODE, "all-1g.10gb", &stamps.next("set")).await.unwrap();

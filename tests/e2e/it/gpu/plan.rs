@@ -157,7 +157,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
-    fn every_plan_fits_keeps_as_much_as_can_be_kept_and_its_steps_lead_to_it(
+    fn every_plan_fits_keeps_as_much_as_possible_and_its_steps_lead_to_it(
         now in standing(), names in wanted(), at_work in 0..256_u32,
     ) {
         let profiles = profiles();
@@ -190,14 +190,14 @@ proptest! {
     }
 
     #[test]
-    fn there_is_a_way_back_from_anything_to_anything(now in standing(), before in standing()) {
+    fn every_layout_can_be_changed_into_every_other(now in standing(), before in standing()) {
         let goals: Vec<Goal> = backends::nvml::layout::as_it_is(&before);
         prop_assert!(is_reached(&act(&now, &steps(&now, &goals)), &goals));
     }
 }
 
 #[test]
-fn what_stands_already_asks_for_nothing_and_an_unknown_profile_names_the_known() {
+fn an_existing_layout_needs_no_change_and_an_unknown_profile_lists_the_known_ones() {
     let names = vec!["3g.40gb".to_owned(), "3g.40gb".to_owned()];
     let goals = plan(&profiles(), &[], &BTreeSet::new(), &names).unwrap();
     let stands = act(&[], &steps(&[], &goals));

@@ -98,7 +98,7 @@ async fn clients(node: &LocalNode, stamp: &CallMetadata) -> Vec<Client> {
 
 #[tokio::test]
 #[ignore = "needs a GPU that nobody uses"]
-async fn a_gpu_is_said_to_be_what_its_maker_says() {
+async fn a_gpu_is_reported_as_its_manufacturer_describes_it() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
 
     let facts = here.node.facts().unwrap();
@@ -170,7 +170,7 @@ async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() 
 
 #[tokio::test]
 #[ignore = "needs a GPU that nobody uses"]
-async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone() {
+async fn a_gpu_in_use_is_not_scrubbed_until_its_tenant_has_left() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let gpu = BTreeSet::from([0]);
     let tenant = Tenant::stays();
@@ -200,7 +200,7 @@ async fn a_gpu_with_a_tenant_is_left_alone_and_cleared_once_the_tenant_is_gone()
 
 #[tokio::test]
 #[ignore = "needs a GPU that nobody uses"]
-async fn whoever_clears_a_gpu_has_it_open_for_everybody_else() {
+async fn a_gpu_that_is_being_scrubbed_counts_as_in_use_for_others() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let (other, own) = (here.other(), std::process::id());
     let uuid = here.node.facts().unwrap().gpus[0].uuid.clone();
@@ -235,7 +235,7 @@ async fn as_another_process() {
 
 #[tokio::test]
 #[ignore = "needs a GPU that nobody uses"]
-async fn a_clearing_that_was_killed_in_the_middle_is_done_anew() {
+async fn an_interrupted_scrub_starts_again() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let gpu = BTreeSet::from([0]);
     let mut child = Command::new(env::current_exe().unwrap())

@@ -54,7 +54,7 @@ async fn a_change_that_fails_at_any_call_leaves_what_was_there_before() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_put_back_is_told_as_it_stands() {
+async fn what_a_rollback_cannot_restore_is_reported_as_observed() {
     let mut stamps = Stamps::new().await;
     let bench = furnished(&mut stamps).await;
     bench.fail("nvmlGpuInstanceCreateComputeInstance", json!({ "code": 23 }));
@@ -77,7 +77,7 @@ async fn what_cannot_be_put_back_is_told_as_it_stands() {
 
 /// The driver makes the instances, and the GPU does not list them: schedulers would count something else.
 #[tokio::test]
-async fn a_gpu_that_lists_other_devices_than_it_has_is_put_back() {
+async fn a_gpu_with_inconsistent_devices_is_restored() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     bench.fail("nvmlDeviceGetMigDeviceHandleByIndex", json!({ "code": 6 }));
 
@@ -89,7 +89,7 @@ async fn a_gpu_that_lists_other_devices_than_it_has_is_put_back() {
 }
 
 #[tokio::test]
-async fn without_permission_nothing_changes_and_it_is_said() {
+async fn without_permission_nothing_changes_and_the_reason_is_reported() {
     let (bench, mut stamps) = (Bench::one(json!({})), Stamps::new().await);
     bench.fail("nvmlDeviceSetMigMode", json!({ "code": 4 }));
 

@@ -27,7 +27,7 @@ async fn scrub(node: &LocalNode) -> Result<Scrub, engine::ActionError> {
 }
 
 #[tokio::test]
-async fn a_secret_in_gpu_memory_is_seen_and_cannot_be_found_afterwards() {
+async fn a_secret_in_gpu_memory_is_found_before_and_not_after_a_scrub() {
     let bench = used();
     assert!(finds(&bench, 0));
 
@@ -50,7 +50,7 @@ async fn a_secret_in_gpu_memory_is_seen_and_cannot_be_found_afterwards() {
 }
 
 #[tokio::test]
-async fn memory_that_reads_otherwise_than_written_is_counted() {
+async fn memory_that_differs_from_the_written_pattern_is_counted() {
     let bench = used();
     bench.edit(|state| state["gpus"][0]["flip_at"] = json!(5 * MIB));
     let scrubbed = scrub(&bench.node()).await.unwrap();
@@ -58,7 +58,7 @@ async fn memory_that_reads_otherwise_than_written_is_counted() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_is_not_claimed() {
+async fn memory_that_cannot_be_allocated_is_not_certified() {
     let none = used();
     none.fail("cuMemAlloc_v2", json!({ "code": 2 }));
     let scrubbed = scrub(&none.node()).await.unwrap();
@@ -73,7 +73,7 @@ async fn what_cannot_be_had_is_not_claimed() {
 }
 
 #[tokio::test]
-async fn without_memory_that_can_be_locked_it_is_slower_and_sees_the_same() {
+async fn a_scrub_without_lockable_memory_is_slower_and_has_the_same_result() {
     let bench = used();
     bench.edit(|state| state["gpus"][0]["flip_at"] = json!(5 * MIB));
     bench.fail("cuMemAllocHost_v2", json!({ "code": 2 }));
@@ -82,7 +82,7 @@ async fn without_memory_that_can_be_locked_it_is_slower_and_sees_the_same() {
 }
 
 #[tokio::test]
-async fn without_cuda_it_is_not_supported_and_never_clean() {
+async fn a_scrub_without_cuda_is_unsupported_and_never_clean() {
     let bench = used();
     let absent = bench.node_with(json!({ "cuda_library": "/nowhere/libcuda.so.1" }));
     let error = scrub(&absent).await.unwrap_err();
@@ -101,7 +101,7 @@ async fn without_cuda_it_is_not_supported_and_never_clean() {
 }
 
 #[tokio::test]
-async fn a_scrub_that_breaks_off_says_at_which_call_and_leaves_the_gpu() {
+async fn a_failed_scrub_names_the_call_and_releases_the_gpu() {
     for function in ["cuMemsetD32_v2", "cuMemcpyDtoH_v2", "cuCtxSynchronize", "cuMemGetInfo_v2"] {
         let bench = used();
         bench.fail(
@@ -116,7 +116,7 @@ async fn a_scrub_that_breaks_off_says_at_which_call_and_leaves_the_gpu() {
 }
 
 #[tokio::test]
-async fn a_gpu_in_use_or_in_parts_is_not_scrubbed() {
+async fn a_gpu_in_use_or_with_partitions_is_not_scrubbed() {
     let mut stamps = Stamps::new().await;
     let busy = used();
     busy.edit(|state| state["gpus"][0]["processes"] = json!([{ "pid": 8, "kind": "mps" }]));
@@ -131,7 +131,7 @@ async fn a_gpu_in_use_or_in_parts_is_not_scrubbed() {
 }
 
 #[tokio::test]
-async fn a_scrub_ends_when_nobody_waits_for_it() {
+async fn a_scrub_ends_when_its_call_is_cancelled() {
     let bench = used();
     bench.fail("cuMemsetD32_v2", json!({ "slow_ms": 20 }));
     let node = bench.node();

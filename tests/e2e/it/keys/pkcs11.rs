@@ -31,14 +31,14 @@ fn target() -> Pkcs11Target {
 #[test]
 fn a_destroyed_key_unwraps_nothing() {
     let Some(token) = Token::new() else { return };
-    token.run("keys::pkcs11::in_a_process_with_a_token_a_destroyed_key_unwraps_nothing");
+    token.run("keys::pkcs11::a_destroyed_key_unwraps_nothing_in_a_separate_process");
     assert_eq!(token.labels(), Vec::<String>::new());
     assert_eq!(token.files(), 1, "the wrapped data stays as evidence, and nothing else");
 }
 
 #[tokio::test]
 #[ignore = "started by another test, in a process with a token"]
-async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
+async fn a_destroyed_key_unwraps_nothing_in_a_separate_process() {
     let hsm = Pkcs11::connect(&target()).unwrap();
     let (one, off) = (stamp("one", 1), stamp("offboard", 1));
     hsm.create(NAME, TENANT, &CallMetadata { dry_run: true, ..one.clone() }).await.unwrap();
@@ -75,14 +75,14 @@ async fn in_a_process_with_a_token_a_destroyed_key_unwraps_nothing() {
 
 /// Labels, epochs, namesakes and foreign keys, in one process with its own token.
 #[test]
-fn keys_of_others_are_left_alone_and_what_a_token_refuses_is_classed() {
+fn keys_of_others_are_not_touched_and_errors_of_a_token_have_a_class() {
     let Some(token) = Token::new() else { return };
-    token.run("keys::pkcs11::in_a_process_with_a_token_others_are_left_alone");
+    token.run("keys::pkcs11::keys_of_others_are_not_touched_in_a_separate_process");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test, in a process with a token"]
-async fn in_a_process_with_a_token_others_are_left_alone() {
+async fn keys_of_others_are_not_touched_in_a_separate_process() {
     let hsm = Pkcs11::connect(&target()).unwrap();
     let one = stamp("one", 5);
     let pin = target().pin_file;
@@ -133,14 +133,14 @@ impl Behind for Tool {
 }
 
 #[test]
-fn keys_in_a_token_hold_what_actuators_promise() {
+fn keys_in_a_token_fulfil_the_contract_of_backends() {
     let Some(token) = Token::new() else { return };
-    token.run("keys::pkcs11::in_a_process_with_a_token_keys_hold_what_actuators_promise");
+    token.run("keys::pkcs11::token_keys_in_a_separate_process_fulfil_the_contract_of_backends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test, in a process with a token"]
-async fn in_a_process_with_a_token_keys_hold_what_actuators_promise() {
+async fn token_keys_in_a_separate_process_fulfil_the_contract_of_backends() {
     let hsm = Pkcs11::connect(&target()).unwrap();
     let subject = KeysOf::new("pkcs11 (SoftHSM)", hsm, Tool, None, Duration::ZERO);
 

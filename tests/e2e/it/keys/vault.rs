@@ -67,7 +67,7 @@ impl Stage {
 
 /// S82. The key is not exportable, and its destruction is final: old ciphertext cannot be decrypted any more.
 #[tokio::test]
-async fn a_key_is_made_safe_and_once_destroyed_decrypts_nothing() {
+async fn a_key_is_created_with_safe_settings_and_decrypts_nothing_after_its_destruction() {
     let on = stage().await;
     let (one, off) = (stamp("one", 1), stamp("offboard", 1));
     on.vault.create(NAME, TENANT, &CallMetadata { dry_run: true, ..one.clone() }).await.unwrap();
@@ -107,7 +107,7 @@ async fn operator(on: &Stage, method: Method, path: &str, body: serde_json::Valu
 
 /// A backup whose flags were cleared before its restore: the key looks as if it had never left, and decrypts the old data.
 #[tokio::test]
-async fn a_key_that_was_imported_backed_up_or_restored_says_so_whatever_it_allows_now() {
+async fn an_imported_saved_or_restored_key_is_reported_whatever_its_present_settings() {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     use serde_json::{Value, json};
     let on = stage().await;
@@ -142,7 +142,7 @@ async fn a_key_that_was_imported_backed_up_or_restored_says_so_whatever_it_allow
 }
 
 #[tokio::test]
-async fn a_softly_deleted_key_is_deleted_for_good_or_named() {
+async fn a_soft_deleted_key_is_deleted_for_good_or_named() {
     let on = stage().await;
     let off = stamp("offboard", 1);
     on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_softly_deleted_key_is_deleted_for_good_or_named() {
 
 /// As an undo it also removes its label; no trace is left of a key that never encrypted anything.
 #[tokio::test]
-async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
+async fn an_undo_removes_only_its_own_key_and_mark() {
     let on = stage().await;
     let undo = CallMetadata { undo: true, ..stamp("one", 1) };
     on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
@@ -176,7 +176,7 @@ async fn an_undo_leaves_neither_key_nor_mark_and_takes_only_its_own() {
 }
 
 #[tokio::test]
-async fn a_key_that_could_be_copied_is_told_and_one_without_a_mark_is_nobodys() {
+async fn a_copyable_key_is_reported_and_a_key_without_a_mark_belongs_to_no_tenant() {
     let on = stage().await;
     on.server.plant(NAME, true);
 
@@ -189,7 +189,7 @@ async fn a_key_that_could_be_copied_is_told_and_one_without_a_mark_is_nobodys() 
 
 /// Only Vault's own answer for absence counts: not a wrong path, a proxy, a seal, or missing rights.
 #[tokio::test]
-async fn nothing_but_absence_is_read_as_absence() {
+async fn only_a_confirmed_absence_counts_as_absence() {
     let on = stage().await;
     let one = stamp("one", 1);
     on.vault.create(NAME, TENANT, &one).await.unwrap();
@@ -219,7 +219,7 @@ async fn nothing_but_absence_is_read_as_absence() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_renewed_is_used_at_the_next_call_and_shown_to_nobody() {
+async fn a_renewed_token_is_used_at_the_next_call_and_is_never_shown() {
     let on = stage().await;
     on.vault.create(NAME, TENANT, &stamp("one", 1)).await.unwrap();
     on.server.only_token("renewed");
@@ -240,7 +240,7 @@ async fn a_token_that_is_renewed_is_used_at_the_next_call_and_shown_to_nobody() 
 }
 
 #[tokio::test]
-async fn each_namespace_has_keys_of_its_own() {
+async fn each_namespace_has_its_own_keys() {
     let on = stage().await;
     let (one, other) = (stamp("one", 1), on.with(|target| target.namespace = Some("teams/ml".into())));
     on.vault.create(NAME, TENANT, &one).await.unwrap();
@@ -273,7 +273,7 @@ fn changes(asked: &Asked) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_in_vault_hold_what_actuators_promise() {
+async fn keys_in_vault_fulfil_the_contract_of_backends() {
     let Stage { server, target, token, _others, .. } = stage().await;
     let client = Client::builder().no_proxy().build().unwrap();
     let proxy = Proxy::with(&server.url(), client, changes).await.unwrap();
@@ -288,7 +288,7 @@ async fn keys_in_vault_hold_what_actuators_promise() {
 
 /// After an interruption at any of its calls, a repeat completes a creation, and a repeat completes a destruction.
 #[tokio::test]
-async fn whatever_call_is_the_last_to_arrive_a_repeat_ends_the_work() {
+async fn a_repeat_completes_the_work_whichever_call_was_the_last() {
     let Stage { server, target, .. } = &stage().await;
     let undo = CallMetadata { undo: true, ..stamp("one", 1) };
     for last in 1..9 {

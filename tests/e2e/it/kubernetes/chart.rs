@@ -79,7 +79,7 @@ fn contained(workload: &Value, scheme: &str) {
 }
 
 #[tokio::test]
-async fn every_object_of_the_chart_is_taken_by_a_real_api_server() {
+async fn a_real_api_server_accepts_every_object_of_the_chart() {
     let Some(world) = world().await else { return };
     let Some(plain) = rendered(&json!({})) else { return };
     let many = json!({

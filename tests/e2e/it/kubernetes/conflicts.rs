@@ -31,7 +31,7 @@ fn gpus(found: &FoundObject, to: u64) -> FieldSwap {
 /// A field of another manager is never taken back: the refusal names the manager and the field, so that the owners can
 /// agree.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_field_manager_is_named_and_never_overruled() {
+async fn another_field_manager_is_named_and_never_overridden() {
     let Some(world) = world().await else { return };
     let (stage, before) = (Stage::new(&world).await, world.snapshot().await);
     let pairs = some("foreign", &["namespace", "quota"]);
@@ -65,7 +65,7 @@ async fn another_field_manager_is_named_and_never_overruled() {
 /// Another manager sets the field between our read and our write. The server refuses the write (409), and the other value stays. After
 /// the next read the change is refused because of the other owner.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwritten() {
+async fn a_concurrent_change_by_another_field_manager_is_not_overwritten() {
     let Some(world) = world().await else { return };
     let before = world.snapshot().await;
     let (proxy, target) = world.proxied(by_method).await;
@@ -93,7 +93,7 @@ async fn a_field_that_another_manager_changes_at_the_same_moment_is_not_overwrit
 
 /// An object of another manager under our name is neither adopted nor removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_somebody_else_is_left_as_it_is() {
+async fn an_object_of_another_owner_is_not_changed() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let name = namespace("theirs");
@@ -173,7 +173,7 @@ async fn an_object_that_changes_under_a_write_is_read_again() {
 
 /// A deletion names the found identity, so that a later object of that name is kept.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_was_made_again_is_not_taken() {
+async fn a_recreated_object_is_not_adopted() {
     let Some(world) = world().await else { return };
     let (stage, before) = (Stage::new(&world).await, world.snapshot().await);
     let pairs = some("again", &["namespace", "quota"]);
@@ -201,7 +201,7 @@ async fn an_object_that_was_made_again_is_not_taken() {
 /// Of two workers on one step, every call of the one with the expired lease is refused; a call that took effect is answered
 /// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_lease_is_over_is_refused() {
+async fn a_worker_with_an_expired_lease_is_refused() {
     let Some(world) = world().await else { return };
     let (stage, before) = (Stage::new(&world).await, world.snapshot().await);
     let pairs = some("late", &["namespace", "quota"]);

@@ -152,7 +152,7 @@ async fn with_a_namespace(world: &World) {
 
 /// The whole contract, on a real server, with the exceptions that `docs/backends/kubernetes.md` gives.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_backend_keeps_the_contract_of_actuators() {
+async fn the_backend_fulfils_the_contract_of_backends() {
     let Some(world) = world().await else { return };
     with_a_namespace(&world).await;
     let quotas = Quotas::of(&world, false).await;
@@ -168,7 +168,7 @@ async fn the_backend_keeps_the_contract_of_actuators() {
 
 /// The survey and removal of leftovers keep the same promises, whatever faults the server has.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_is_looked_at_and_removed_by_the_contract_of_actuators() {
+async fn remaining_resources_are_surveyed_and_removed_as_the_contract_of_backends_requires() {
     let Some(world) = world().await else { return };
     with_a_namespace(&world).await;
     let quotas = Quotas::of(&world, true).await;

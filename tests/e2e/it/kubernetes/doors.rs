@@ -31,7 +31,7 @@ async fn seen(stage: &Stage, door: &TenantResource) -> Value {
 /// Held: running work continues. Closed: no work starts and running work is evicted, except pods that a disruption budget protects,
 /// which are named; an interrupted closing is repeated. Opened: all is as before. A quota of another manager is never changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_closed_lets_nothing_in_and_opens_again_as_it_was() {
+async fn closed_namespaces_and_queues_admit_nothing_and_reopen_unchanged() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let steps = ["namespace", "cohort", "flavor", "queue", "opening"];

@@ -21,7 +21,7 @@ async fn look(stage: &Stage, thing: &TenantResource, eyes: Observer) -> Option<O
 /// S57. Deleted is not gone: a terminating namespace is visible to every account, with its blockers, and no finalizer is removed.
 /// Once an operator removes the finalizer, it is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
+async fn a_terminating_namespace_still_exists_and_names_its_finalizers() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let pairs: Vec<_> = onboarding("going", 1).into_iter().take(1).collect();
@@ -64,7 +64,7 @@ async fn a_namespace_that_goes_is_not_gone_and_says_what_holds_it() {
 
 /// An object that was created again under the same name since the survey is another one, and stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_takes_the_identity_that_was_found_and_no_other() {
+async fn a_removal_deletes_only_the_identity_that_was_found() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let pairs: Vec<_> =
@@ -118,7 +118,7 @@ async fn volume(world: &World, tenant: &str, name: &str, policy: &str, folder: &
 /// A volume has no label and outlives its namespace. Its driver deletes its data, and then it is gone. A volume that would leave
 /// its data is refused before its claim is touched, and is also found after its namespace has gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_goes_with_its_data_and_one_that_would_leave_them_is_refused() {
+async fn a_volume_is_removed_with_its_data_and_one_that_keeps_data_is_refused() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let pairs: Vec<_> = onboarding("vols", 1).into_iter().take(1).collect();

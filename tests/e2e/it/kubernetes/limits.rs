@@ -41,7 +41,7 @@ fn range(tenant: &str) -> String {
 
 /// S-122. A container without requests gets defaults and is held to them, and none is larger than the workspace.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_asks_for_nothing_is_counted_and_held_to_that() {
+async fn a_container_without_requests_is_counted_and_limited_by_the_defaults() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let (before, pairs) = (world.snapshot().await, limited("ranged"));
@@ -117,7 +117,7 @@ fn keep(of: &LimitNames, cores: u64) -> KeepLimits {
 /// S-54. The class of a service level is made once for all tenants, ranks their pods, and stays after them. A different class of
 /// the same name is reported and left unchanged.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_priority_class_is_made_once_for_all_tenants_and_stays() {
+async fn a_shared_priority_class_is_created_once_and_stays() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let path = format!("{CLASSES}/{CLASS}");

@@ -25,7 +25,7 @@ fn map(name: &str) -> Value {
 /// Between two pages one object is deleted and another is created, and etcd compacts the revision: the list starts again. Neither
 /// the deleted object nor half a list is taken for the whole.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_survey_whose_list_has_expired_is_begun_anew() {
+async fn a_survey_starts_again_after_its_list_has_expired() {
     let Some(world) = world().await else { return };
     let maps = "/api/v1/namespaces/default/configmaps";
     world.post_all(maps, (0..MANY).map(|n| map(&format!("many-{n:03}"))).collect()).await;
@@ -49,7 +49,7 @@ async fn a_survey_whose_list_has_expired_is_begun_anew() {
 
 /// The same for the pods of a node: a GPU is not free because its pod is on the second page.
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_a_node_whose_list_has_expired_are_listed_anew() {
+async fn pods_of_a_node_are_listed_again_after_the_list_has_expired() {
     let Some(world) = world().await else { return };
     let space = namespace("many");
     let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": space } });

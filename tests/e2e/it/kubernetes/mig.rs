@@ -219,7 +219,7 @@ async fn judged(stage: &Stage, deed: &SetGpuLayout, step: &str) -> Result<(), Ac
 /// A node is partitioned and restored only by its label. It is done once manager, kubelet and hardware agree, and nothing else of the node
 /// changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
+async fn a_node_is_partitioned_once_all_three_sources_agree_and_can_be_restored() {
     let Some(server) = world().await else { return };
     let node = "mig-1";
     let _manager = Manager::on(&server, node).await;
@@ -252,7 +252,7 @@ async fn a_node_is_partitioned_once_all_three_say_so_and_made_whole_again() {
 /// A permanent pending state is detected: without a manager it is wedged, and an operator is needed. A failure is a failure, and success
 /// without the kubelet's confirmation is no success.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manager_that_dies_fails_or_forgets_is_no_success() {
+async fn a_manager_that_crashes_fails_or_forgets_is_not_a_success() {
     let Some(server) = world().await else { return };
     let stage = stage(&server).await;
     for (node, does, code, class) in [
@@ -271,7 +271,7 @@ async fn a_manager_that_dies_fails_or_forgets_is_no_success() {
 /// An impossible change is refused before a label is written: an unknown layout, GPUs without partitioning, partitions without a resource,
 /// GPUs in use, and late calls.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_layout_that_cannot_be_is_refused_before_anything_is_written() {
+async fn an_impossible_layout_is_refused_before_any_write() {
     let Some(server) = world().await else { return };
     let node = "mig-refuses";
     let _manager = Manager::on(&server, node).await;

@@ -27,7 +27,7 @@ fn taints(node: &Value) -> Vec<String> {
 
 /// Label, taint and epoch change together; an epoch is spent once, even if the node was never taken with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
+async fn a_node_has_one_owner_and_each_epoch_is_used_once() {
     let Some(world) = world().await else { return };
     let (stage, path) = (Stage::new(&world).await, fresh(&world, "owned").await);
     let on = &stage.on.kubernetes;
@@ -70,7 +70,7 @@ async fn a_node_has_one_owner_and_no_epoch_comes_twice() {
 /// Several owners may cordon a node. Ours are distinguished by step, and cordons of operators or other controllers are not
 /// touched.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cordon_of_somebody_else_is_never_lifted() {
+async fn a_cordon_of_another_owner_is_never_lifted() {
     let Some(world) = world().await else { return };
     let (stage, path) = (Stage::new(&world).await, fresh(&world, "shared").await);
     let on = &stage.on.kubernetes;
@@ -105,7 +105,7 @@ async fn a_cordon_of_somebody_else_is_never_lifted() {
 
 /// A node that is not in the cluster can be neither taken nor returned.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_not_there_is_said_to_be_missing() {
+async fn a_missing_node_is_reported_as_missing() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let on = &stage.on.kubernetes;

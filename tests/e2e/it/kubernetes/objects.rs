@@ -43,7 +43,7 @@ fn made(before: &Snapshot, after: &Snapshot, tenant: &str) -> Value {
 /// S11. A rollback removes everything but the spent epoch of the node, which stays so that a late claim is refused.
 /// `BLESS=1` writes the golden objects.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_onboarding_makes_exactly_the_golden_objects_and_a_rollback_leaves_none() {
+async fn an_onboarding_creates_exactly_the_golden_objects_and_a_rollback_leaves_none() {
     let Some(world) = world().await else { return };
     let _kueue = Controller::beside(&world);
     world.node(NODE).await;
@@ -92,7 +92,7 @@ pub async fn free_epoch(world: &super::server::World) -> u64 {
 
 /// A limit is read, changed, refused when it has changed since, and restored.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
+async fn a_limit_is_changed_only_if_it_is_unchanged_since_it_was_read() {
     let Some(world) = world().await else { return };
     world.node(NODE).await;
     let stage = Stage::new(&world).await;
@@ -155,7 +155,7 @@ async fn a_limit_is_changed_only_while_it_is_as_it_was_read() {
 /// S57. A finalizer that no controller removes holds a namespace. The wait names it, removes nothing by itself, and ends once
 /// an operator has removed it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_will_not_die_says_what_holds_it() {
+async fn a_namespace_that_stays_terminating_names_its_finalizers() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     let pairs: Vec<_> = onboarding("stuck", 1).into_iter().take(1).collect();
@@ -199,7 +199,7 @@ async fn a_namespace_that_will_not_die_says_what_holds_it() {
 
 /// A queue with admitted work stays, and the wait names Kueue's finalizer.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_in_use_stays_until_its_work_has_gone() {
+async fn a_queue_in_use_stays_until_its_workloads_have_ended() {
     let Some(world) = world().await else { return };
     let kueue = Controller::beside(&world);
     let stage = Stage::new(&world).await;
@@ -222,7 +222,7 @@ async fn a_queue_in_use_stays_until_its_work_has_gone() {
 /// An API server of 1.20 has no admission policies: the error names this and a remedy, and no guard is silently
 /// skipped.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_admission_policies_is_told_plainly() {
+async fn a_cluster_without_admission_policies_is_reported() {
     let Some(world) = world().await else { return };
     let target = backends::kubernetes::KubernetesTarget { admission_webhook: None, ..world.target() };
     let stage = Stage::with(&target).await;

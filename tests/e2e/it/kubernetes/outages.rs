@@ -14,7 +14,7 @@ use workflows::platform::codes;
 /// S3. Killed during every step and every undo, at varying moments, and restarted: everything is done once, and everything is
 /// undone.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_may_die_in_the_middle_of_every_step() {
+async fn every_step_survives_a_crash_of_the_api_server() {
     let Some(world) = world().await else { return };
     let _kueue = Controller::beside(&world);
     world.node(NODE).await;

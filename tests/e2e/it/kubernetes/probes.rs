@@ -9,7 +9,7 @@ use workflows::platform::*;
 
 /// S135. Probes detect protections that hold and protections that do not, and an impossible probe does not pass.
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_see_what_is_so_and_never_pass_what_they_cannot_try() {
+async fn probes_report_the_actual_state_and_never_pass_untested() {
     let Some(world) = world().await else { return };
     let (stage, before) = (Stage::new(&world).await, world.snapshot().await);
     let steps = ["namespace", "quota", "isolation"];

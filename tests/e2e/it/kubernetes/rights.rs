@@ -66,7 +66,7 @@ async fn settle(world: &World, stage: &Stage, pairs: &[Pair], rules: &Value) {
 /// S48. One missing verb is `platform.denied`, permanent, and names the verb and the resource; no partial work stays once the
 /// right is restored.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verb_taken_away_is_denied_by_name() {
+async fn a_missing_permission_is_denied_and_names_the_verb() {
     let Some(world) = world().await else { return };
     world.node(NODE).await;
     let stage = Stage::new(&world).await;

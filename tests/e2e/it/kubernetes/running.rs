@@ -73,7 +73,7 @@ async fn pods(world: &World) -> Vec<Value> {
 
 /// An isolating network passes, an open one fails, and neither probe leaves objects behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() {
+async fn traffic_between_tenants_is_detected_exactly_where_it_flows() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "walled").await;
     let before = world.snapshot().await;
@@ -95,7 +95,7 @@ async fn traffic_between_tenants_is_seen_where_it_flows_and_where_it_does_not() 
 /// If the probe's permitted control connection fails, a refusal proves nothing. A probe whose pods do not run, or a dry
 /// run, also proves nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
+async fn a_probe_that_fails_its_own_control_gives_no_verdict() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "unsure").await;
     let before = world.snapshot().await;
@@ -122,7 +122,7 @@ async fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
 
 /// A foreign pod stays off the tenant's nodes if the scheduler reports their taint as the reason; no other reason counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_strangers_pod_on_a_tenants_node_is_found() {
+async fn a_foreign_pod_on_a_node_of_a_tenant_is_found() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "own-nodes").await;
     let before = world.snapshot().await;
@@ -147,7 +147,7 @@ async fn a_strangers_pod_on_a_tenants_node_is_found() {
 /// The leftovers of an interrupted call are removed by the next call of its step, are not read as its result, and are deleted with the
 /// tenant.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
+async fn remains_of_an_interrupted_probe_are_removed_and_ignored() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "broken-off").await;
     let stamp = scene.stamp("traffic", 2);
@@ -189,7 +189,7 @@ async fn what_an_interrupted_probe_left_is_neither_kept_nor_believed() {
 
 /// A pod of another owner with the probe's name stays, and the probe reports it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_of_somebody_elses_is_never_removed_by_a_probe() {
+async fn a_probe_never_removes_a_pod_of_another_owner() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "namesake").await;
     let stamp = CallMetadata { deadline: Duration::from_secs(4), ..scene.stage.stamp("traffic", 1) };

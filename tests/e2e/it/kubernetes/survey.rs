@@ -35,7 +35,7 @@ const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 /// Every kind is searched, with the platform's account and with the verifier's, which find the same. Objects in the tenant's own
 /// namespace are deleted with it; only those in the records are named.
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_bears_a_tenants_mark_is_found_also_what_no_step_of_ours_made() {
+async fn every_resource_with_the_mark_of_a_tenant_is_found_even_if_no_step_created_it() {
     let Some(world) = world().await else { return };
     let _kueue = Controller::beside(&world);
     world.node(NODE).await;
@@ -119,7 +119,7 @@ async fn comes_to(
 /// A kind without the right to list it, and a group whose server is down, may contain anything: the survey fails with their names
 /// while they exist, whatever else it finds.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_listed_is_an_error_that_names_it() {
+async fn a_kind_that_cannot_be_listed_is_an_error_that_names_it() {
     let Some(world) = world().await else { return };
     let stage = Stage::new(&world).await;
     assert_eq!(found(&stage, "gaps", Observer::Platform).await.unwrap(), [""; 0]);
@@ -173,7 +173,7 @@ async fn what_cannot_be_listed_is_an_error_that_names_it() {
 /// The account that removes objects does not verify the removal. Without a verifier nothing is verified, and an account that may
 /// delete is no verifier.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_credentials_that_cannot_delete_verify() {
+async fn only_credentials_without_delete_permission_verify() {
     let Some(world) = world().await else { return };
     let thing = TenantResource::new("kubernetes", CLUSTER, "Namespace", "t-gone--prod");
     for (verifier, says) in [(None, "set verifier_kubeconfig"), (Some("admin"), "may delete")] {

@@ -58,7 +58,7 @@ fn stamp(stage: &Stage) -> CallMetadata {
 
 /// One watch waits for a deletion and ends with it: with few requests, whatever the duration.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
+async fn the_removal_of_an_object_ends_the_wait_for_it_and_is_requested_once() {
     let Some(world) = world().await else { return };
     let (proxy, stage, _) = patient(&world).await;
     let made = held(&world, "waits").await;
@@ -83,7 +83,7 @@ async fn what_goes_ends_the_wait_for_it_and_is_asked_for_once() {
 
 /// The watch starts at a version that the server no longer has: the object is read, and the watch starts again from there.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
+async fn a_watch_with_an_expired_start_starts_again() {
     let Some(world) = world().await else { return };
     let (proxy, stage, _) = patient(&world).await;
     let made = held(&world, "forgets").await;
@@ -119,7 +119,7 @@ async fn a_watch_whose_beginning_is_forgotten_is_begun_again() {
 
 /// Broken connections and a temporary outage do not end the wait: the object is read, or the read reports its failure.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_breaks_off_is_no_absence() {
+async fn an_interrupted_watch_is_not_an_absence() {
     let Some(world) = world().await else { return };
     let (proxy, stage, _) = patient(&world).await;
     let made = held(&world, "breaks").await;
@@ -155,7 +155,7 @@ async fn a_watch_that_breaks_off_is_no_absence() {
 
 /// A client without the right or the wish to watch does not wait and gets the current state.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_watch_the_answer_is_what_there_is() {
+async fn without_a_watch_the_present_state_is_returned() {
     let Some(world) = world().await else { return };
     let made = held(&world, "blind").await;
     let uid = made["metadata"]["uid"].as_str().unwrap();

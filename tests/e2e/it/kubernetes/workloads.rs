@@ -19,7 +19,7 @@ fn labelled(name: &str) -> Value {
 /// An eviction affects only the observed workload, once; a namesake created since, a late call and a dry run do
 /// nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_is_evicted_by_its_identity_and_never_another_of_its_name() {
+async fn a_workload_is_evicted_by_its_identity_and_not_by_its_name() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "lent").await;
     let of = scene.of("train");
@@ -141,7 +141,7 @@ async fn a_disruption_budget_is_respected_and_named() {
 
 /// The notice, the request and the drained route are restored; an answer to an earlier request is not one to a later request.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_borrower_was_told_is_taken_back() {
+async fn the_notice_to_a_borrower_is_withdrawn() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "told").await;
     let of = scene.of("llm");
@@ -271,7 +271,7 @@ async fn no_pod_is_forced_off_a_node_that_is_not_fenced() {
 
 /// Every pod that requests GPUs of a node is named until it has ended; indexes are reported only if they are known.
 #[tokio::test(flavor = "multi_thread")]
-async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
+async fn gpus_count_as_held_until_no_pod_on_the_node_requests_any() {
     let Some(world) = world().await else { return };
     let scene = Scene::new(&world, "counted").await;
     world.delete("/api/v1/nodes/gpu-9").await;
@@ -312,7 +312,7 @@ async fn gpus_count_as_held_until_nobody_on_the_node_asks_for_any() {
 
 /// Each right of the shipped role for workloads is used: without it a call is denied, and the refusal names it.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_right_on_workloads_is_needed_and_missed_by_name() {
+async fn every_permission_on_workloads_is_needed_and_named_when_missing() {
     const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-workloads";
     const TENURE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure";
     const PROBES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tenure-probes";

@@ -9,7 +9,7 @@ use workflows::platform::{Objects, Observer, TenantResource, TenantResources};
 
 /// Interrupted calls report nothing false, and a repeat completes the work.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_killed_while_a_bucket_is_emptied_is_no_more_than_a_delay() {
+async fn a_gateway_killed_during_the_removal_of_objects_only_causes_a_delay() {
     let Some(gateway) = Gateway::start() else { return };
     let (on, raw, step) = (stage(&gateway), gateway.raw("PLATFORM"), stamp("offboard", 1));
     let wanted = bucket("struck");

@@ -50,7 +50,7 @@ async fn looked(on: &Stage, thing: &TenantResource, eyes: Observer) -> Option<Ob
 /// S81. Everything is destroyed: versions, delete markers, unfinished uploads, and keys that XML cannot express. An
 /// independent client with other credentials finds nothing, and the store's own tool finds nothing on its disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_planted_in_a_bucket_cannot_be_found_after_the_bucket_was_removed() {
+async fn a_secret_in_a_bucket_cannot_be_found_after_its_removal() {
     // A separate gateway: every byte of its store is searched.
     let Some(gateway) = Gateway::start() else { return };
     let (on, step) = (stage(&gateway), stamp("offboard", 1));
@@ -109,7 +109,7 @@ async fn a_bucket_with_more_than_a_page_is_emptied_page_by_page() {
 
 /// A bucket that was created again under the approved name is neither emptied nor removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_bucket_of_the_same_name_is_not_emptied_and_not_removed() {
+async fn another_bucket_with_the_same_name_is_neither_emptied_nor_removed() {
     let Some(gateway) = Gateway::shared() else { return };
     let (on, step) = (stage(&gateway), stamp("offboard", 1));
     let bucket = bucket("again");
@@ -129,7 +129,7 @@ async fn another_bucket_of_the_same_name_is_not_emptied_and_not_removed() {
 
 /// A verifier without read access would certify everything as gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verifier_that_cannot_see_our_buckets_verifies_nothing() {
+async fn a_verifier_without_access_to_our_buckets_verifies_nothing() {
     let Some(gateway) = Gateway::shared() else { return };
     let secret = super::secret(gateway.env("STRANGER_SECRET"));
     let stranger = staged(&gateway, |target| {

@@ -8,7 +8,7 @@ use workflows::platform::{Observer, TenantResource, TenantResources, codes};
 
 /// A governance lock is lifted only if the settings allow it; a compliance lock and a legal hold never are.
 #[tokio::test(flavor = "multi_thread")]
-async fn locked_versions_are_reported_as_kept_until_their_day_and_the_others_go() {
+async fn locked_versions_are_reported_until_their_lock_ends_and_the_others_are_removed() {
     let Some(gateway) = Gateway::shared() else { return };
     let (raw, step) = (gateway.raw("PLATFORM"), stamp("offboard", 1));
     let (on, bypassing) = (stage(&gateway), staged(&gateway, |target| target.bypass_governance = true));

@@ -12,7 +12,7 @@ fn undo(step: &str) -> CallMetadata {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
+async fn a_bucket_is_created_once_and_another_with_its_name_is_not_touched() {
     let Some(gateway) = Gateway::shared() else { return };
     let (on, raw, wanted) = (stage(&gateway), gateway.raw("PLATFORM"), bucket("maker"));
 
@@ -46,7 +46,7 @@ async fn a_bucket_is_made_once_and_another_of_its_name_is_left_alone() {
 
 /// After a kill between creating and labelling, a repeat adopts the bucket and an undo removes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_making_that_was_cut_short_is_ended_or_undone() {
+async fn an_interrupted_creation_is_completed_or_undone() {
     let Some(gateway) = Gateway::shared() else { return };
     let (on, raw, wanted) = (stage(&gateway), gateway.raw("PLATFORM"), bucket("halfway"));
     let path = format!("/{}", wanted.name);
@@ -74,7 +74,7 @@ async fn a_making_that_was_cut_short_is_ended_or_undone() {
 
 /// Ceph 16 treats the request to encrypt a bucket as its creation, and answers a query for it with a listing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_cannot_encrypt_buckets_is_found_out_and_nothing_stays_behind() {
+async fn a_store_without_bucket_encryption_is_detected_and_nothing_remains() {
     let Some(gateway) = Gateway::shared() else { return };
     let on = staged(&gateway, |target| target.encryption = Encryption::Kms);
     let wanted = bucket("sealed");

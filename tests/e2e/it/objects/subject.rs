@@ -102,7 +102,7 @@ impl Subject for Buckets {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn buckets_hold_what_actuators_promise() {
+async fn buckets_fulfil_the_contract_of_backends() {
     let Some(gateway) = Gateway::shared() else { return };
     let client = Client::builder().no_proxy().build().unwrap();
     let proxy = Proxy::with(gateway.url(), client, changes).await.unwrap();

@@ -60,7 +60,7 @@ fn named(expression: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_rules_are_sound_every_alert_is_tested_and_says_where_it_is_told_what_to_do() {
+fn the_rules_are_valid_and_every_alert_has_a_test_and_a_runbook_link() {
     let Some(programs) = programs() else { return };
     for arguments in
         [&["check", "rules", "rules.yaml", "alerts.yaml"][..], &["test", "rules", "alerts_test.yaml"][..]]
@@ -190,7 +190,7 @@ async fn until(staff: &Caller, id: &str, so: impl Fn(&Value) -> bool) -> Value {
 }
 
 #[tokio::test]
-async fn every_metric_that_is_alarmed_on_or_drawn_is_served_and_a_parked_execution_fires_its_alert() {
+async fn every_metric_of_alerts_and_dashboards_exists_and_a_parked_execution_fires_its_alert() {
     let Some(programs) = programs() else { return };
     let dir = tempfile::tempdir().unwrap();
     let (server, _staff) = in_trouble(dir.path()).await;

@@ -16,7 +16,7 @@ fn now(found: &FoundObject) -> Value {
 }
 
 #[tokio::test]
-async fn an_account_is_made_once_with_its_workspaces_and_read_back() {
+async fn an_account_is_created_once_with_its_workspaces_and_read_back() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, wanted) = (cluster.backend(), gpus(&[("prod", 8), ("dev", 2)]));
     let step = stamp("0A/CreatingAccount/1/Slot");
@@ -37,7 +37,7 @@ async fn an_account_is_made_once_with_its_workspaces_and_read_back() {
 
 /// The limit is enforced by the running controller, also after the undo.
 #[tokio::test]
-async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that_back() {
+async fn an_increased_quota_admits_the_next_job_and_its_undo_restores_the_limit() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, train) = (cluster.backend(), workload("grows", "train"));
     let made =
@@ -67,7 +67,7 @@ async fn a_quota_that_is_increased_lets_the_next_job_run_and_its_undo_takes_that
 }
 
 #[tokio::test]
-async fn a_limit_that_somebody_else_has_set_is_not_overwritten() {
+async fn a_limit_of_another_owner_is_not_overwritten() {
     let Some(cluster) = Cluster::shared() else { return };
     let slurm = cluster.backend();
     let (wanted, step) = (gpus(&[("prod", 4)]), stamp("make"));
@@ -94,7 +94,7 @@ async fn a_limit_that_somebody_else_has_set_is_not_overwritten() {
 
 /// `sacctmgr` shows 64000 MiB as `62.50G`; and jobs have a different limit than resources.
 #[tokio::test]
-async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
+async fn memory_is_read_in_mebibytes_and_jobs_are_counted() {
     let Some(cluster) = Cluster::shared() else { return };
     let slurm = cluster.backend();
     let limits = [("mem", 64_000), ("jobs", 3), ("cpu", 16)].map(|(name, n)| (name.to_owned(), n));
@@ -114,7 +114,7 @@ async fn memory_is_read_to_the_mebibyte_and_jobs_are_counted() {
 
 /// A resource that the cluster does not count cannot be limited, and the message names the setting.
 #[tokio::test]
-async fn a_resource_that_slurm_does_not_count_is_refused_with_the_remedy() {
+async fn a_resource_that_slurm_does_not_track_is_refused_with_the_remedy() {
     let Some(cluster) = Cluster::shared() else { return };
     let wanted = Associations::from([("prod".to_owned(), [("gres/gpu:b300".to_owned(), 1)].into())]);
     let refused =
@@ -141,7 +141,7 @@ const OUTSIDE: &str = "select count(*) from gpu_assoc_table child left join gpu_
 /// Half of the tenants use another path to the same settings, as an engine on another machine would; only the shared lock file separates
 /// them. Without the lock some calls fail, and some accounts are created where the removal of their parent misses them.
 #[tokio::test]
-async fn tenants_who_come_at_once_leave_the_tree_of_accounts_whole() {
+async fn concurrent_onboardings_keep_the_account_tree_consistent() {
     let Some(cluster) = Cluster::start(1) else { return };
     let elsewhere = cluster.path().join("elsewhere.conf");
     fs::copy(cluster.conf(), &elsewhere).unwrap();

@@ -157,7 +157,7 @@ async fn lane(nth: usize) -> Option<Table> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 6)]
-async fn limits_of_accounts_keep_every_promise_of_an_actuator() {
+async fn account_limits_fulfil_the_contract_of_backends() {
     let lanes: Vec<_> = (0..LANES).map(|nth| tokio::spawn(lane(nth))).collect();
     let mut table = Table::default();
     for lane in lanes {

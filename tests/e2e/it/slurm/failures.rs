@@ -30,7 +30,7 @@ fn passing(error: &ActionError) {
 
 /// Killed after the creation of the tenant's account and before that of its workspaces.
 #[tokio::test]
-async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
+async fn an_onboarding_interrupted_by_a_daemon_crash_is_completed_by_its_retry() {
     let Some(cluster) = Cluster::start(1) else { return };
     for daemon in ["slurmdbd", "slurmrestd", "slurmctld"] {
         let (tenant, wanted) = (format!("half-{daemon}"), gpus(&[("dev", 1), ("prod", 8)]));
@@ -84,7 +84,7 @@ async fn an_onboarding_that_loses_a_daemon_half_way_is_completed_by_its_repeat()
 
 /// A reclaim in which first the controller and then `slurmrestd` is killed.
 #[tokio::test]
-async fn a_reclaim_that_loses_a_daemon_half_way_is_completed_by_its_repeat() {
+async fn a_reclaim_interrupted_by_a_daemon_crash_is_completed_by_its_retry() {
     let Some(cluster) = Cluster::start(1) else { return };
     let slurm = cluster.backend();
     for daemon in ["slurmrestd", "slurmctld", "slurmdbd"] {

@@ -10,7 +10,7 @@ use workflows::platform::{GpuSet, Kubernetes, Ownership, Slurm as _, Workloads};
 /// The controller is killed right after its answer and loses changes of the last seconds. They are repeated before Tenure returns: a
 /// taken node is taken, a returned node is returned, and a released job starts.
 #[tokio::test]
-async fn what_was_answered_is_there_after_the_controller_was_killed_right_behind_it() {
+async fn an_acknowledged_change_survives_an_immediate_crash_of_the_controller() {
     let Some(cluster) = Cluster::start(1) else { return };
     let slurm = cluster.with(&json!({ "saves_within": "7s" }));
     let of = Ownership { tenant: Some("kept".to_owned()), owner_epoch: 1, cordoned: false };

@@ -10,7 +10,7 @@ use workflows::platform::{
 
 /// Account, users, QOS and reservation are removed; the records of the jobs stay.
 #[tokio::test]
-async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
+async fn only_the_job_records_of_a_tenant_remain_in_slurm() {
     let Some(cluster) = Cluster::start(1) else { return };
     let reader = json!({ "user": "nobody", "token_file": cluster.path().join("reader.token") });
     let token = cluster.says(&["scontrol", "token", "username=nobody", "lifespan=3600"]);
@@ -87,7 +87,7 @@ async fn nothing_of_a_tenant_is_left_in_slurm_but_the_records_of_its_jobs() {
 }
 
 #[tokio::test]
-async fn an_account_with_jobs_is_kept_and_another_of_its_name_is_not_taken_for_it() {
+async fn an_account_with_jobs_stays_and_another_with_its_name_is_not_confused_with_it() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("busy", "train"));
     let first =

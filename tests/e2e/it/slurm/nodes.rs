@@ -21,7 +21,7 @@ async fn with_account(cluster: &Cluster, tenants: &[&str]) -> SlurmCluster {
 
 /// The reservation covers both nodes, a job of the tenant spans them, and it ends with the last one.
 #[tokio::test]
-async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_are_returned() {
+async fn claimed_nodes_are_reserved_for_their_tenant_and_freed_on_release() {
     let Some(cluster) = Cluster::start(2) else { return };
     let slurm = with_account(&cluster, &["owns", "other"]).await;
     let (of, foreign) = (owner("owns", 1), owner("other", 2));
@@ -71,7 +71,7 @@ async fn nodes_that_are_taken_are_reserved_for_their_tenant_and_freed_when_they_
 
 /// A drain that another owner has set or taken over is never lifted.
 #[tokio::test]
-async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
+async fn a_drain_is_lifted_only_by_its_owner() {
     let Some(cluster) = Cluster::shared() else { return };
     let slurm = with_account(&cluster, &["drains"]).await;
     let (of, node) = (owner("drains", 1), "gpu4");
@@ -100,7 +100,7 @@ async fn a_drain_is_lifted_by_whoever_set_it_and_by_nobody_else() {
 }
 
 #[tokio::test]
-async fn what_others_wrote_into_a_nodes_comment_stays_and_an_unknown_node_is_named() {
+async fn the_comment_of_a_node_keeps_the_text_of_others_and_an_unknown_node_is_named() {
     let Some(cluster) = Cluster::shared() else { return };
     let slurm = with_account(&cluster, &["notes"]).await;
     cluster.says(&["scontrol", "update", "nodename=gpu3", "comment=rack 7"]);

@@ -11,7 +11,7 @@ use std::{
 use workflows::platform::{CallMetadata, Slurm, WorkloadRef, Workloads, codes};
 
 #[tokio::test]
-async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
+async fn the_newest_common_data_parser_is_used() {
     let Some(cluster) = Cluster::shared() else { return };
     // The server also offers v0.0.37, which is too old.
     assert_eq!(cluster.backend().data_parser().await.unwrap(), "v0.0.38");
@@ -19,7 +19,7 @@ async fn the_newest_data_parser_that_both_sides_know_is_spoken() {
 
 /// The controller receives an association made over REST with user 4294967294, and refuses to reserve for it.
 #[tokio::test]
-async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_one_of_ours() {
+async fn a_reservation_is_refused_for_an_account_created_over_rest_and_granted_for_ours() {
     let Some(cluster) = Cluster::shared() else { return };
     let token = cluster.token();
     let account = json!({ "accounts": [{ "name": "t-rest", "description": "d", "organization": "o" }] });
@@ -53,7 +53,7 @@ async fn a_reservation_is_refused_to_an_account_made_over_rest_and_granted_to_on
 
 /// All three are HTTP 500; only the error numbers distinguish them.
 #[tokio::test]
-async fn a_wrong_token_an_unknown_account_and_an_unknown_job_are_told_apart() {
+async fn an_invalid_token_an_unknown_account_and_an_unknown_job_have_different_errors() {
     let Some(cluster) = Cluster::shared() else { return };
     let token = cluster.token();
     for (path, token) in [
@@ -99,7 +99,7 @@ async fn the_tools_can_use_the_token_instead_of_munge() {
 
 /// An update with an unknown body is HTTP 200, with the failure in the list of errors.
 #[tokio::test]
-async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well() {
+async fn slurm_reports_success_for_an_update_that_it_does_not_understand() {
     let Some(cluster) = Cluster::shared() else { return };
     let wrapped = json!({ "job": { "comment": "x" } });
     let (status, body) = cluster.rest("POST", "/slurm/v0.0.38/job/1", Some(wrapped), &cluster.token()).await;
@@ -109,7 +109,7 @@ async fn an_update_that_slurm_does_not_understand_is_answered_as_if_it_were_well
 
 /// Slurm has no idempotency keys: the comment is used as one.
 #[tokio::test]
-async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
+async fn a_job_submitted_again_with_the_same_key_is_the_same_job() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("twice", "train"));
     slurm.create_account("gpu", "t-twice", "twice", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_job_that_is_submitted_again_with_the_same_key_is_the_same_job() {
 
 /// Slurm sets no `CUDA_VISIBLE_DEVICES` for files that simulate GPUs; it reports their number.
 #[tokio::test]
-async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
+async fn a_job_reports_how_many_gpus_it_has_and_not_which() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("env", "train"));
     slurm.create_account("gpu", "t-env", "env", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_job_is_told_how_many_gpus_it_has_and_not_which() {
 
 /// A REST deletion of a missing account fails with a number that elsewhere means that nothing has changed.
 #[tokio::test]
-async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
+async fn a_rest_deletion_of_a_missing_resource_reports_no_change() {
     let Some(cluster) = Cluster::shared() else { return };
     let (_, body) = cluster.rest("DELETE", "/slurmdb/v0.0.38/account/t-never", None, &cluster.token()).await;
     assert_eq!(body["errors"][0]["error_number"], json!(1900), "{body}");
@@ -155,7 +155,7 @@ async fn a_deletion_over_rest_of_what_is_not_there_says_that_nothing_changed() {
 
 /// A deletion that names the cluster keeps the account's name; ours removes it too.
 #[tokio::test]
-async fn an_account_that_is_only_a_name_is_none_and_is_made_again() {
+async fn an_account_without_associations_counts_as_missing_and_is_created_again() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, wanted) = (cluster.backend(), gpus(&[("prod", 1)]));
     let make = stamp("first");
@@ -189,7 +189,7 @@ fn children_with(conf: &str) -> usize {
 /// `sacctmgr` waits for munge without limit. The call ends at its deadline with an unknown outcome, and leaves no child
 /// process.
 #[tokio::test]
-async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
+async fn a_hanging_tool_is_killed_at_the_deadline_and_leaves_no_child() {
     let Some(cluster) = Cluster::start(1) else { return };
     let slurm = cluster.backend();
     slurm.account("gpu", "t-hang", &stamp("warm up")).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_tool_that_hangs_is_ended_at_the_deadline_and_leaves_no_child() {
 
 /// Dropping the future cancels the call: the tool and its child processes end.
 #[tokio::test]
-async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
+async fn a_cancelled_call_kills_its_tool_and_its_children() {
     let Some(cluster) = Cluster::shared() else { return };
     let pids = cluster.path().join("slow.pids");
     let text = format!("sleep 300 & echo $$ $! >{0}.part; mv {0}.part {0}; wait", pids.display());
@@ -238,7 +238,7 @@ async fn a_call_that_is_dropped_takes_its_tool_and_what_that_started_along() {
 
 /// A requeued job is completing for a while before it waits: it counts as running until its nodes are free.
 #[tokio::test]
-async fn a_requeued_job_is_there_until_it_has_left_its_nodes() {
+async fn a_requeued_job_exists_until_it_has_left_its_nodes() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("lingers", "train"));
     slurm.create_account("gpu", "t-lingers", "lingers", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();

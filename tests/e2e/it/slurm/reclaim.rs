@@ -9,7 +9,7 @@ use workflows::platform::{GpuSet, Slurm, StartWorkload, WorkloadNotice, Workload
 /// The borrower's job is requeued and held, its GPUs are returned, the lender's job starts, and the borrower's job runs
 /// again later.
 #[tokio::test]
-async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
+async fn the_job_of_a_borrower_ends_and_the_job_of_the_lender_starts() {
     let Some(cluster) = Cluster::start(1) else { return };
     let slurm = cluster.backend();
     let (borrower, lender) = (workload("borrower", "batch"), workload("lender", "serve"));
@@ -65,7 +65,7 @@ async fn a_borrowers_job_gives_way_and_the_lenders_job_starts() {
 
 /// A job that may not be requeued is cancelled; a job that was submitted again is not confused with it.
 #[tokio::test]
-async fn a_job_that_may_not_be_requeued_ends_for_good() {
+async fn a_job_that_must_not_be_requeued_ends_for_good() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("once-only", "train"));
     slurm
@@ -94,7 +94,7 @@ async fn a_job_that_may_not_be_requeued_ends_for_good() {
 
 /// A job gets a signal, and reports in its comment that it has saved its work.
 #[tokio::test]
-async fn a_job_saves_its_work_when_it_is_asked_and_says_so() {
+async fn a_job_saves_its_work_on_request_and_confirms_it() {
     let Some(cluster) = Cluster::shared() else { return };
     let (slurm, of) = (cluster.backend(), workload("saves", "train"));
     slurm.create_account("gpu", "t-saves", "saves", &gpus(&[("prod", 4)]), &stamp("make")).await.unwrap();

@@ -92,7 +92,7 @@ impl Subject for Groups {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_in_a_scim_service_hold_what_actuators_promise() {
+async fn groups_in_a_scim_service_fulfil_the_contract_of_backends() {
     let Some(server) = Scim::start() else { return };
     let upstream = server.url.trim_end_matches("/v2").to_owned();
     let proxy = Proxy::with(&upstream, client(), kit::proxy::by_method);

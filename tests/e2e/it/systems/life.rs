@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_tenant_who_leaves_no_member_no_layer_and_no_name_is_left_in_the_systems_of_the_house() {
+async fn an_offboarded_tenant_leaves_no_member_layer_or_name_in_other_systems() {
     let (Some(scim), Some(registry)) = (Scim::start(), Registry::start()) else { return };
     let records = ["acme.gpus.example. 60 A 10.0.0.1", "globex.gpus.example. 60 A 10.0.0.9"];
     let Some(dns) = Dns::start(&records) else { return };

@@ -52,7 +52,7 @@ async fn cleared(system: &System, tenant: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
+async fn the_members_of_a_tenant_are_added_suspended_restored_and_removed() {
     let Some(server) = Scim::start() else { return };
     let (identity, made) = (scim(&server), stamp("e/CreatingIdentity/1/0"));
     server.owner("acme", "ada@acme.example").await;
@@ -91,7 +91,7 @@ async fn a_tenants_people_come_in_are_kept_out_come_back_and_are_gone() {
 
 /// The first owner of a name keeps it: groups of another owner are neither adopted nor removed.
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_of_somebody_else_are_left_alone() {
+async fn groups_of_another_owner_are_not_changed() {
     let Some(server) = Scim::start() else { return };
     let identity = scim(&server);
     server.plant("acme-members").await;
@@ -104,7 +104,7 @@ async fn groups_of_somebody_else_are_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_removed_repository_no_layer_is_left_on_the_registrys_disk() {
+async fn a_removed_repository_leaves_no_layer_on_the_disk_of_the_registry() {
     let Some(server) = Registry::start() else { return };
     let registry = registry(&server);
     server.push("acme/trainer", "v1", "the weights of acme").await;
@@ -123,7 +123,7 @@ async fn of_a_removed_repository_no_layer_is_left_on_the_registrys_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_removed_name_the_name_server_knows_nothing() {
+async fn a_removed_name_is_unknown_to_the_name_server() {
     let records = [
         "acme.gpus.example. 60 A 10.0.0.1",
         "acme.gpus.example. 60 A 10.0.0.2",
@@ -149,7 +149,7 @@ async fn of_a_removed_name_the_name_server_knows_nothing() {
 
 /// A failed observation says nothing about absence: neither with refused credentials nor with a server that is away.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_to_look_is_never_an_absence() {
+async fn a_failed_survey_never_counts_as_an_absence() {
     let (Some(scim), Some(registry)) = (Scim::start(), Registry::start()) else { return };
     let Some(dns) = Dns::start(&[]) else { return };
     for file in [scim.file("wrong"), registry.file("wrong")] {

@@ -49,7 +49,7 @@ async fn comes_and_leaves(house: &House, places: &Places, tenant: &'static str) 
 
 /// Policy requires a purge by default; qemu's drives support at most a clear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_tenant_had_in_four_places_is_found_in_none_and_what_could_not_be_erased_is_an_exception() {
+async fn the_data_of_a_tenant_is_gone_from_four_systems_and_the_rest_is_a_named_exception() {
     let Some(places) = Places::open() else { return };
     let nodes = format!("{NODE},96000,786432,1,H100\n");
     let house =

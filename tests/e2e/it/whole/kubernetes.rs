@@ -48,17 +48,17 @@ fn wish(isolation: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_with_nodes_of_its_own_comes_grows_and_leaves() {
+async fn a_tenant_with_its_own_nodes_is_onboarded_grows_and_is_offboarded() {
     life("dedicated", "shared").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_with_a_cluster_of_its_own_comes_grows_and_leaves() {
+async fn a_tenant_with_its_own_cluster_is_onboarded_grows_and_is_offboarded() {
     life("dedicated_cluster", "dedicated").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_whose_gpus_are_sliced_comes_grows_and_leaves() {
+async fn a_tenant_with_slices_is_onboarded_grows_and_is_offboarded() {
     life("shared_slices", "shared").await;
 }
 
@@ -96,7 +96,7 @@ async fn life(isolation: &str, tenancy: &str) {
 /// Tenure and the API server are killed repeatedly during an onboarding and an offboarding: the objects equal those of an undisturbed
 /// tenant, and none of them is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_again_and_again() {
+async fn onboarding_and_offboarding_survive_kills_of_tenure_and_the_api_server() {
     let Some(world) = world().await else { return };
     let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
     let (url, token) = world.access();
@@ -119,8 +119,7 @@ async fn a_tenant_comes_and_leaves_though_tenure_and_the_api_server_are_killed_a
 /// The same for an onboarding that is cancelled when only the probes are missing: they do not end, since no kubelet is
 /// active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_who_is_taken_back_leaves_nothing_though_tenure_and_the_api_server_are_killed_again_and_again()
- {
+async fn an_undone_onboarding_leaves_nothing_after_kills_of_tenure_and_the_api_server() {
     let Some(world) = world().await else { return };
     let (webhook, kueue) = (Webhook::beside(&world).await, Controller::beside(&world));
     let (url, token) = world.access();

@@ -20,7 +20,7 @@ fn job(workspace: &str, name: &str, gpus: u64) -> NewJob {
 
 /// All created objects are gone at the end, and the records of the jobs stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_comes_grows_lends_and_leaves() {
+async fn a_tenant_is_onboarded_grows_lends_and_is_offboarded() {
     let Some(cluster) = Cluster::start(3) else { return };
     let settings = cluster.settings();
     life(&Scene { cluster, deaths: None }, &settings).await;
@@ -29,7 +29,7 @@ async fn a_tenant_comes_grows_lends_and_leaves() {
 /// Each of `slurmctld`, `slurmdbd` and `slurmrestd` is killed during calls of each execution, and away for some seconds. The results
 /// equal those of an undisturbed run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_comes_grows_lends_and_leaves_while_each_daemon_is_killed() {
+async fn a_tenant_is_onboarded_grows_lends_and_is_offboarded_while_each_daemon_is_killed() {
     let Some(cluster) = Cluster::start(3) else { return };
     let deaths = Deaths::at(&cluster);
     let settings = deaths.settings();

@@ -27,7 +27,7 @@ async fn agreed(bench: &Bench, closing: Closing) -> Started {
 }
 
 #[tokio::test]
-async fn a_child_goes_by_the_authority_of_its_parent_and_records_it() {
+async fn a_child_uses_and_records_the_authority_of_its_parent() {
     let bench = bench();
     let parent = agreed(&bench, closing(false)).await;
 
@@ -41,7 +41,7 @@ async fn a_child_goes_by_the_authority_of_its_parent_and_records_it() {
 }
 
 #[tokio::test]
-async fn a_child_that_the_plan_of_its_parent_does_not_cover_is_not_started() {
+async fn a_child_outside_the_plan_of_its_parent_is_not_started() {
     let bench = bench();
     let parent = agreed(&bench, closing(true)).await;
 
@@ -52,7 +52,7 @@ async fn a_child_that_the_plan_of_its_parent_does_not_cover_is_not_started() {
 }
 
 #[tokio::test]
-async fn what_goes_by_a_parents_authority_does_not_start_without_one() {
+async fn a_workflow_that_needs_the_authority_of_a_parent_does_not_start_without_one() {
     let bench = bench();
     let alone = Erasure { shelf: "s".into(), method: "fire".into() };
 
@@ -96,7 +96,7 @@ impl<const WAIVED: bool> Workflow for Hasty<WAIVED> {
 }
 
 #[test]
-fn a_parent_may_not_hand_on_an_authority_that_it_does_not_have() {
+fn a_parent_cannot_pass_on_an_authority_that_it_does_not_have() {
     assert_eq!(check::<Hasty<false>>(), [Flaw::Unauthorised("Erasing".into())]);
     assert_eq!(check::<Hasty<true>>(), [Flaw::DestroysWithoutPeople("Erasing".into())]);
 }

@@ -6,7 +6,7 @@ use workflows::scheduling::planner::*;
 
 /// KAI#1565: a request of 48 GPUs evicted 376.
 #[test]
-fn a_plan_that_frees_far_more_than_was_asked_for_needs_an_approval() {
+fn a_plan_that_frees_far_more_than_requested_needs_an_approval() {
     let mut snapshot = tenant(&[("production", 376), ("research", 0)]);
     for n in 0..47 {
         snapshot
@@ -66,7 +66,7 @@ fn a_large_or_long_running_victim_needs_an_approval() {
 }
 
 #[test]
-fn a_hard_guard_passes_over_candidates_that_break_it_alone() {
+fn a_hard_guard_skips_only_candidates_that_violate_it() {
     let mut snapshot = tenant(&[("production", 10), ("research", 0)]);
     snapshot.admit(Workload { reserved_at: HOUR, ..Workload::new("big", "research", gpus(9)) }).unwrap();
     snapshot.admit(Workload::new("small", "research", gpus(1))).unwrap();

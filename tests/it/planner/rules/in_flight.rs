@@ -5,7 +5,7 @@ use crate::planner::{reclaim, verdict, victims};
 use workflows::scheduling::planner::*;
 
 #[test]
-fn while_gpus_are_in_transit_for_a_demand_it_waits() {
+fn a_demand_waits_while_gpus_are_being_freed_for_it() {
     let mut snapshot = lent();
     for victim in victims(&reclaim(&snapshot, &demand(4), &free())) {
         snapshot.mark_evicted(victim, "d-1").unwrap();
@@ -43,7 +43,7 @@ fn a_victim_that_does_not_end_is_replaced_by_the_next_within_the_guard() {
 }
 
 #[test]
-fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
+fn a_victim_is_not_admitted_as_a_borrower_during_its_cool_down() {
     let (mut reclaims, calm) =
         (RecentReclaims::default(), CoolDownRules { cooldown: 100, ..CoolDownRules::default() });
 
@@ -55,7 +55,7 @@ fn a_victim_is_not_admitted_as_a_borrower_before_it_has_cooled_down() {
 }
 
 #[test]
-fn a_pair_that_reclaims_three_times_in_an_hour_halves_what_may_be_borrowed() {
+fn three_reclaims_in_an_hour_between_a_pair_halve_its_borrowing_limit() {
     let (mut reclaims, calm) = (RecentReclaims::default(), CoolDownRules::default());
 
     for at in [0, HOUR, HOUR + 1, HOUR + 2] {

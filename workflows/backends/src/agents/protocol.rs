@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_agent_says_is_passed_on_with_a_known_code_and_few_words() {
+    fn an_answer_of_an_agent_has_a_known_code_and_a_short_text() {
         let wordy = ActionError::transient(codes::GPU_BUSY, "x".repeat(5_000));
         assert_eq!(checked(wordy, true).message.len(), WORDS);
         let strange = checked(ActionError::permanent("tenant.approved", "believe me"), true);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_read_as_it_was_written_and_answered_before_its_caller_gives_up() {
+    fn an_order_is_parsed_as_written_and_answered_before_its_caller_times_out() {
         let command = Command::Scrub { gpus: BTreeSet::from([0, 3]), level: ScrubLevel::Verified };
         let text = serde_json::json!({
             "id": "1", "command": { "call": "scrub", "gpus": [0, 3], "level": "verified" }, "step": "s", "key": "k",

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erasure_of_another_time_or_by_other_means_never_counts_as_ours() {
+    fn an_erasure_at_another_time_or_by_other_means_never_counts() {
         use workflows::platform::SanitiseStatus::*;
         let (fresh, done, done_crypto) = (page(0, 0), page(0x101, 2), page(0x101, 4));
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_whose_answer_was_lost_counts_once_the_log_has_moved_and_not_before() {
+    fn a_command_with_a_lost_answer_counts_only_after_a_new_log_entry() {
         use workflows::platform::SanitiseStatus::*;
         let before = page(0x101, 2);
         let lost = told(false, &before);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_whose_end_nobody_saw_has_failed() {
+    fn a_format_with_an_unobserved_end_has_failed() {
         use workflows::platform::SanitiseStatus::*;
         let format =
             |well| CommandLog { begun: 1, told: Some(LastCommand::Format { well }), ..CommandLog::default() };

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_in_use_by_whatever_lies_on_it() {
+    fn every_use_of_a_drive_makes_it_in_use() {
         let plain = json!({ "name": "nvme0n1", "path": "/dev/nvme0n1", "type": "disk", "size": 1, "serial": null,
                             "mountpoints": [null] });
         let with = |field: &str, value: Value| {
@@ -234,7 +234,7 @@ mod tests {
 
     /// The output of nvme-cli 1 is an object, that of version 2 a list of hosts; the names of paths are equal.
     #[test]
-    fn controllers_over_a_network_are_no_drives_of_the_machine() {
+    fn network_controllers_are_not_drives_of_the_machine() {
         let path = |name, transport| json!({ "Name": name, "Transport": transport, "State": "live" });
         let subsystems = json!({ "Subsystems": [
             { "Name": "nvme-subsys0", "Paths": [path("nvme0", "pcie")] },

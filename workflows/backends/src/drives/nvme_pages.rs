@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_can_what_its_own_bits_say_and_no_more() {
+    fn a_controller_supports_exactly_what_its_bits_say() {
         use workflows::platform::DriveTechnique::*;
         let can = |oacs, sanicap| Identity::read(&identify(oacs, sanicap)).unwrap().can;
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sanitize_log_says_what_its_bits_say() {
+    fn a_sanitize_log_is_decoded_from_its_bits() {
         let page = |sprog: u16, sstat: u16| {
             let mut page = vec![0; 512];
             page[..2].copy_from_slice(&sprog.to_le_bytes());

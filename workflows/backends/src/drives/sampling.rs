@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_places_of_every_section_are_read_with_the_first_and_the_last() {
+    fn two_positions_of_every_section_and_the_first_and_last_are_read() {
         let bytes = 1_000 * 64 * PLACE;
         let plan = places("seed", bytes, 1_000);
 
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_with_fewer_places_than_asked_is_read_whole() {
+    fn a_drive_with_fewer_positions_than_requested_is_read_completely() {
         assert_eq!(places("seed", 5 * PLACE, 1_000).len(), 5);
         assert_eq!(places("seed", 0, 1_000).len(), 0);
     }
 
     #[test]
-    fn one_bit_that_is_left_is_data() {
+    fn one_remaining_bit_counts_as_data() {
         let mut place = [0; 4_096];
         assert!(is_blank(&place) && is_blank(&[0xff; 4_096]));
         place[4_095] = 1;

@@ -90,7 +90,7 @@ mod tests {
 
     /// The test vector in the documentation, which implementers of services use.
     #[test]
-    fn the_example_in_the_documentation_is_signed_so() {
+    fn the_documented_example_has_the_documented_signature() {
         let text = include_str!("../../../../docs/backends/hooks.md");
         let (secret, body) = (b"a secret of 16 bytes or more", br#"{"version":1}"#);
 

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verifier_that_did_the_work_and_a_survey_with_holes_are_refused() {
+    fn a_verifier_with_the_credentials_of_the_removal_or_an_incomplete_survey_is_refused() {
         let own = Some(PathBuf::from("/etc/tenure/eu-1.kubeconfig"));
         let same = KubernetesTarget {
             kubeconfig: own.clone(),

@@ -99,7 +99,7 @@ fn object(kind: ObjectKind, spec: &Value, version: &str) -> Value {
 }
 
 #[test]
-fn what_is_asked_for_is_found_again_in_the_same_words() {
+fn labels_are_read_back_as_they_were_written() {
     for (kind, spec) in asked() {
         for version in ["v1beta1", "v1beta2"] {
             let object = object(kind, &spec, version);
@@ -117,7 +117,7 @@ fn what_is_asked_for_is_found_again_in_the_same_words() {
 }
 
 #[test]
-fn what_others_change_never_passes_for_what_was_asked() {
+fn changes_by_others_never_count_as_the_requested_state() {
     let tampered = [
         (ObjectKind::ResourceQuota, "/spec/hard/requests.cpu", json!("3k")),
         (ObjectKind::NetworkPolicy, "/spec/ingress/0/from", json!([])),
@@ -152,7 +152,7 @@ fn what_others_change_never_passes_for_what_was_asked() {
 }
 
 #[test]
-fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
+fn a_queue_has_all_its_gpus_in_one_resource_group() {
     let spec = asked().into_iter().find(|(kind, _)| *kind == ObjectKind::ClusterQueue).unwrap().1;
     let old = object(ObjectKind::ClusterQueue, &spec, "v1beta1");
     let new = object(ObjectKind::ClusterQueue, &spec, "v1beta2");
@@ -166,7 +166,7 @@ fn a_queue_has_all_its_gpus_in_one_group_as_kueue_wants_it() {
 /// A container without a request is counted with the default request and gets the same limit. A resource without a
 /// maximum has no default limit, because it would reject containers that request more and set no limit.
 #[test]
-fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
+fn a_container_without_requests_gets_the_counted_defaults() {
     let range = |max: Value| {
         let spec = json!({ "request": { "cpu": 4, "memory": 4_u64 << 30 }, "max": max });
         object(ObjectKind::LimitRange, &spec, "v1")["spec"]["limits"].clone()
@@ -190,7 +190,7 @@ fn a_container_that_says_nothing_gets_what_it_is_counted_for() {
 }
 
 #[test]
-fn a_limit_range_says_the_same_however_the_server_writes_it() {
+fn a_limit_range_is_equal_in_every_notation_of_the_server() {
     let spec = json!({ "request": { "cpu": 1, "memory": 4_u64 << 30 }, "max": { "cpu": 2000 } });
     let mut written = object(ObjectKind::LimitRange, &spec, "v1");
     *written.pointer_mut("/spec/limits/0/max/cpu").unwrap() = json!("2k");
@@ -217,7 +217,7 @@ fn a_limit_range_says_the_same_however_the_server_writes_it() {
 /// A survey of a tenant's objects must not find shared objects; otherwise its offboarding would delete them for all
 /// tenants.
 #[test]
-fn what_all_tenants_share_bears_the_mark_of_none() {
+fn shared_objects_have_the_mark_of_no_tenant() {
     let (at, marks) = (at(ObjectKind::PriorityClass, "v1"), LabelNames::new("tenure.dev"));
     let spec = json!({ "value": 100, "preemption": "Never" });
     let manifest = Manifest { place: at.place.clone(), tenant: String::new(), spec: spec.clone() };
@@ -231,7 +231,7 @@ fn what_all_tenants_share_bears_the_mark_of_none() {
 }
 
 #[test]
-fn quantities_are_whole_numbers_or_none() {
+fn only_whole_quantities_are_accepted() {
     for (text, wanted) in [
         ("8", Some(8)),
         ("1k", Some(1000)),
@@ -250,7 +250,7 @@ fn quantities_are_whole_numbers_or_none() {
 }
 
 #[test]
-fn a_late_call_is_told_from_the_newest_and_memory_is_bounded() {
+fn a_late_call_is_distinguished_from_the_newest_with_bounded_memory() {
     let remembered = |text: String| json!({ "metadata": { "annotations": { "tenure.dev/calls": text } } });
     let of = |object: &Value| CallHistory::of(object, "tenure.dev/calls").unwrap();
     let first = of(&remembered(CallHistory::default().with(&stamp("e-1", 5))));
@@ -274,7 +274,7 @@ fn refusal(status: u16, body: &Value, changing: bool) -> Refusal {
 }
 
 #[test]
-fn every_refusal_has_the_class_that_says_what_to_do() {
+fn every_refusal_has_an_error_class() {
     let terminating = json!({
         "kind": "Status", "reason": "Forbidden",
         "message": "unable to create new content in namespace t because it is being terminated",
@@ -316,7 +316,7 @@ fn a_conflict_names_the_other_manager_and_the_field() {
 }
 
 #[test]
-fn a_stuck_namespace_says_what_holds_it() {
+fn a_stuck_namespace_names_its_finalizers() {
     let namespace = json!({
         "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
         "status": { "conditions": [
@@ -331,7 +331,7 @@ fn a_stuck_namespace_says_what_holds_it() {
 }
 
 #[test]
-fn a_policy_quotes_what_operators_write() {
+fn a_policy_quotes_the_text_of_operators() {
     let words = serde_json::from_value(asked()[4].1.clone()).unwrap();
     let spec = admission_policy::spec(&words, "t-acme--prod", None, &LabelNames::new("tenure.dev"));
     let images = spec["validations"][0]["expression"].as_str().unwrap();
@@ -341,7 +341,7 @@ fn a_policy_quotes_what_operators_write() {
 }
 
 #[test]
-fn a_node_that_says_nothing_is_free_and_nonsense_is_not_guessed_at() {
+fn a_node_without_labels_is_free_and_invalid_labels_are_not_interpreted() {
     let marks = LabelNames::new("tenure.dev");
     assert_eq!(NodeOwner::of(&json!({}), &marks).unwrap(), NodeOwner::default());
     let broken = json!({ "metadata": { "annotations": { "tenure.dev/owner-epoch": "many" } } });
@@ -349,7 +349,7 @@ fn a_node_that_says_nothing_is_free_and_nonsense_is_not_guessed_at() {
 }
 
 #[test]
-fn settings_that_the_server_would_refuse_are_refused_with_their_field() {
+fn settings_that_the_server_would_reject_are_refused_with_their_field() {
     let target = KubernetesTarget { prefix: "Tenure Dev".into(), ..KubernetesTarget::default() };
     assert!(target.checked().unwrap_err().to_string().starts_with("prefix: "));
     assert!(serde_json::from_value::<KubernetesTarget>(json!({ "kubconfig": "x" })).is_err());

@@ -131,7 +131,7 @@ mod tests {
 
     /// Passes on machines with and without GPUs: the result has either facts or a reason.
     #[test]
-    fn a_machine_without_gpus_is_told_so_and_nothing_fails() {
+    fn a_machine_without_gpus_is_reported_without_an_error() {
         match GpuFacts::read() {
             Ok(facts) => {
                 assert!(facts.gpus.iter().all(|gpu| gpu.uuid.starts_with("GPU-") && gpu.memory_mib > 0))
@@ -142,7 +142,7 @@ mod tests {
 
     #[cfg(feature = "nvml")]
     #[test]
-    fn what_a_gpu_cannot_do_is_absent_and_what_fails_is_not_guessed() {
+    fn unsupported_gpu_features_are_absent_and_failed_reads_are_unknown() {
         assert_eq!(supported::<u8>(Err(NvmlError::NotSupported)).unwrap(), None);
         assert!(supported::<u8>(Err(NvmlError::GpuLost)).is_err());
         assert!(not_available(&NvmlError::DriverNotLoaded).why.contains("not loaded"));

@@ -50,7 +50,7 @@ async fn asked(url: &str) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn of_an_endless_answer_no_more_is_read_than_may_be() {
+async fn an_endless_answer_is_read_only_up_to_the_limit() {
     let (url, sent) = endless("HTTP/1.1 200 OK\r\n\r\n").await;
 
     let read = body(asked(&url).await, LIMIT).await;
@@ -61,7 +61,7 @@ async fn of_an_endless_answer_no_more_is_read_than_may_be() {
 }
 
 #[tokio::test]
-async fn of_an_endless_refusal_the_beginning_is_kept() {
+async fn only_the_start_of_an_endless_error_is_stored() {
     let (url, sent) = endless("HTTP/1.1 500 Oh\r\n\r\n").await;
 
     assert_eq!(start(asked(&url).await, 1_000).await.len(), 1_000);
@@ -72,7 +72,7 @@ async fn of_an_endless_refusal_the_beginning_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_that_says_it_is_too_long_is_not_read_at_all() {
+async fn an_answer_with_a_content_length_above_the_limit_is_not_read() {
     let (url, _) =
         peer("HTTP/1.1 200 OK\r\ncontent-length: 70000\r\n\r\n", vec![b'x'], Duration::from_secs(60)).await;
 
@@ -82,7 +82,7 @@ async fn an_answer_that_says_it_is_too_long_is_not_read_at_all() {
 }
 
 #[tokio::test]
-async fn an_answer_within_the_limit_is_read_whole() {
+async fn an_answer_within_the_limit_is_read_completely() {
     let (url, _) =
         peer("HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n", vec![b'x'; LIMIT], Duration::from_secs(60))
             .await;
@@ -100,7 +100,7 @@ async fn a_compressed_answer_is_refused_and_never_unpacked() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_peer_that_sends_a_byte_now_and_then() {
+async fn a_peer_that_sends_single_bytes_slowly_times_out() {
     let (url, sent) = peer("HTTP/1.1 200 OK\r\n\r\n", vec![b'x'], Duration::from_millis(50)).await;
     let slow = client().no_proxy().timeout(Duration::from_millis(400)).build().unwrap();
     let began = engine::Stopwatch::start();
@@ -137,7 +137,7 @@ async fn a_line_without_an_end_ends_the_stream() {
 }
 
 #[test]
-fn lines_are_made_of_whatever_pieces_they_come_in() {
+fn lines_are_assembled_from_chunks_of_any_size() {
     let text = "a\r\n\nlong er\nrest";
     for size in 1..=text.len() {
         let mut lines = Lines::new(7);
@@ -149,7 +149,7 @@ fn lines_are_made_of_whatever_pieces_they_come_in() {
 }
 
 #[tokio::test]
-async fn of_a_child_that_never_stops_talking_little_is_kept_and_it_ends() {
+async fn a_child_process_with_endless_output_is_killed_and_little_is_stored() {
     let child = |script: &str| {
         let mut command = tokio::process::Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -244,7 +244,7 @@ mod tests {
     use workflows::platform::WayBack;
 
     #[test]
-    fn only_a_key_made_in_the_token_that_was_always_hidden_in_it_cannot_come_back() {
+    fn only_a_key_created_in_the_token_and_never_extractable_is_not_restorable() {
         let safe = History {
             extractable: Some(false),
             never_extractable: Some(true),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_read_as_it_was_written_and_what_is_none_identifies_all_the_same() {
+    fn a_mark_is_parsed_as_written_and_an_invalid_one_still_identifies_its_key() {
         let mark = KeyLabel { tenant: "acme".into(), step: "e/s/1/0".into(), epoch: 7, uid: "ab".into() };
         assert_eq!(KeyLabel::read(&mark.written()), mark);
         assert_eq!(KeyLabel::read(&[10, 255]).uid, "unmarked-0aff");

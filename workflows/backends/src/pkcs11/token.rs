@@ -237,7 +237,7 @@ mod tests {
     use workflows::platform::codes;
 
     #[test]
-    fn what_a_token_answers_has_the_class_that_says_what_to_do() {
+    fn every_answer_of_a_token_has_an_error_class() {
         for (rv, changing, class, code) in [
             (RvError::PinIncorrect, true, Class::Permanent, codes::DENIED),
             (RvError::PinLocked, false, Class::Permanent, codes::DENIED),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_none_names_its_field() {
+    fn a_file_that_is_not_a_library_is_refused_with_its_field() {
         let target = Pkcs11Target {
             module: "/nowhere/libpkcs11.so".into(),
             token: "tenants".into(),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_machine_is_surveyed_and_each_key_is_looked_at_where_it_lies() {
+    async fn each_machine_is_surveyed_and_each_key_is_checked_where_it_is_stored() {
         let estate = fleet(&[("n1", Ok("n1/a")), ("n2", Ok("n2/b"))]);
 
         let found = estate.survey("storage", "acme", Observer::Platform, &stamp()).await.unwrap();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_machine_that_cannot_be_asked_is_never_one_without_volumes() {
+    async fn an_unreachable_machine_never_counts_as_one_without_volumes() {
         let estate = fleet(&[("n1", Ok("n1/a")), ("n2", Err("out of reach"))]);
 
         let survey = estate.survey("storage", "acme", Observer::Verifier, &stamp()).await.unwrap_err();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_looked_for_is_refused_and_never_absent() {
+    async fn a_kind_without_a_survey_is_refused_and_never_absent() {
         let simulated = simulated_platform(Arc::new(LocalWorld::new())).tenant_resources;
         let blind = BTreeSet::from([("kubernetes", "eu-1".to_owned())]);
         let estate = Estates::over(BTreeMap::new(), blind, simulated);
@@ -234,7 +234,7 @@ mod tests {
 
     /// The backend's name lists all places, so each place is queried separately.
     #[test]
-    fn simulated_is_said_of_a_place_and_not_of_all_that_stand_in_one_list_with_it() {
+    fn only_simulated_places_of_a_list_are_reported_as_simulated() {
         let simulated = simulated_platform(Arc::new(LocalWorld::new())).tenant_resources;
         let vault = crate::hooks::System::new("registry", Arc::new(Unasked), Arc::new(Unasked));
         let served: BTreeMap<_, Arc<dyn TenantResources>> =

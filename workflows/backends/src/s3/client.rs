@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_of_a_store_has_the_class_that_says_what_to_do() {
+    fn every_refusal_of_an_object_store_has_an_error_class() {
         for (status, code, changes, class_is, code_is) in [
             (403, "AccessDenied", true, Class::Permanent, codes::DENIED),
             (403, "SignatureDoesNotMatch", false, Class::Permanent, codes::DENIED),
@@ -290,13 +290,13 @@ mod tests {
 
     /// A 404 from a proxy must not count as an absent bucket.
     #[test]
-    fn a_not_found_that_is_not_of_a_store_says_nothing_of_a_bucket() {
+    fn a_not_found_of_another_server_says_nothing_about_a_bucket() {
         let error = refused("GET b", StatusCode::NOT_FOUND, &HeaderMap::new(), "<html>404</html>", false);
         assert_eq!((error.code.as_str(), error.error.code.as_str()), ("", codes::UNSUPPORTED));
     }
 
     #[test]
-    fn a_store_that_asks_for_patience_is_given_it() {
+    fn a_retry_after_of_a_store_is_respected() {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", "3".parse().unwrap());
         let body = "<Error><Code>SlowDown</Code></Error>";
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_named_by_its_path_or_not_at_all() {
+    fn a_key_is_named_only_by_its_path() {
         assert_eq!(encoded("a b+c%/é\u{1}", true), "a%20b%2Bc%25/%C3%A9%01");
         let ask = S3Request::delete("b", "k/ö", &[("versionId", "a+b")]);
         assert_eq!(path(&ask).unwrap(), "/b/k/%C3%B6?versionId=a%2Bb");

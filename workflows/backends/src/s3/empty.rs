@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn each_version_is_named_as_it_is_and_what_xml_cannot_hold_is_named_otherwise() {
+    fn versions_are_named_unchanged_and_keys_that_xml_cannot_contain_are_encoded() {
         let body = batch(&[&version(" a<&> ")]);
         assert!(body.contains("<Key> a&lt;&amp;&gt; </Key><VersionId>1</VersionId>"), "{body}");
         assert!("ctl\u{1}".chars().any(unfit) && !"tab\tü\u{1f980}".chars().any(unfit));
     }
 
     #[test]
-    fn the_gravest_of_the_refusals_in_one_answer_decides() {
+    fn the_most_severe_refusal_of_an_answer_decides() {
         let class = |codes: &[&str]| failures("b", codes.iter().copied()).map_err(|e| (e.class, e.code));
 
         assert_eq!(class(&[]), Ok(()));

@@ -125,7 +125,7 @@ mod tests {
         <Version><Key>two\r\nlines</Key><VersionId>2</VersionId></Version></ListVersionsResult>";
 
     #[test]
-    fn every_character_of_a_key_is_kept() {
+    fn every_character_of_a_key_is_preserved() {
         let listed = Node::document(LISTED, "ListVersionsResult").unwrap();
         let keys: Vec<&str> = listed.all("Version").map(|version| version.text("Key")).collect();
 
@@ -138,7 +138,7 @@ mod tests {
     /// Ceph 16 answers a request for a bucket's encryption with a list of the bucket, which must not be read as "no
     /// encryption configured".
     #[test]
-    fn an_answer_to_another_question_is_refused() {
+    fn an_answer_of_another_kind_is_refused() {
         assert!(Node::document(LISTED, "ServerSideEncryptionConfiguration").unwrap_err().contains("is a"));
         for garbage in ["", "<html", "<a><b></a>", "upstream connect error", "<a>"] {
             assert!(Node::document(garbage, "a").is_err(), "{garbage:?}");

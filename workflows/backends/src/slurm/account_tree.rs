@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_is_of_a_tenant_by_its_whole_name() {
+    fn an_account_belongs_to_a_tenant_by_its_complete_name() {
         assert!(is_of("t-acme", "t-acme") && is_of("t-acme", "t-acme--prod"));
         assert!(
             !is_of("t-acme", "t-acme-2") && !is_of("t-acme", "t-acme-2--prod") && !is_of("t-acme", "root")

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_set_and_what_is_gone_is_taken_off() {
+    fn only_differing_limits_are_set_and_removed_ones_are_cleared() {
         let limits = |all: &[(&str, u64)]| all.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect::<Limits>();
         let from = limits(&[("cpu", 16), ("gres/gpu:h200", 8), ("jobs", 3), ("mem", 1)]);
         let to = limits(&[("gres/gpu:h200", 12), ("mem", 1)]);

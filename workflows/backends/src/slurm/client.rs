@@ -331,7 +331,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_complaint_is_known_by_its_number_whatever_the_field_is_called() {
+    fn an_error_is_recognised_by_its_number_whatever_the_name_of_its_field() {
         let number = |body: Value| ApiError::of(&body).and_then(|complaint| complaint.number);
         assert_eq!(number(json!({ "errors": [] })), None);
         assert_eq!(

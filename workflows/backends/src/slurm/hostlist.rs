@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_nodes_names_each_of_them() {
+    fn a_host_list_is_expanded_to_each_node() {
         assert_eq!(expanded("gpu[0-2,7],login"), ["gpu0", "gpu1", "gpu2", "gpu7", "login"]);
         assert_eq!(expanded("n[008-011]"), ["n008", "n009", "n010", "n011"]);
         assert_eq!(expanded("r[1-2]n[1-2]"), ["r1n1", "r1n2", "r2n1", "r2n2"]);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gpus_of_a_job_are_known_by_their_index() {
+    fn the_gpus_of_a_job_are_identified_by_index() {
         assert_eq!(gpu_indices("gpu:h200:2(IDX:0-1)"), BTreeSet::from([0, 1]));
         assert_eq!(gpu_indices("nic:1(IDX:4),gpu:h200:3(IDX:0,5-6)"), BTreeSet::from([0, 5, 6]));
         assert!(gpu_indices("gpu:h200:0(IDX:N/A)").is_empty());

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_into_a_comment_stays() {
+    fn comment_text_of_others_stays() {
         let job = |text: &str| Job { admin_comment: text.into(), ..Job::default() };
         assert_eq!(note_of(&job(""), "ends_at=5"), "AdminComment=tenure ends_at=5");
         let both = "tenure ends_at=5 | ticket 12";
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_all_its_jobs_together() {
+    fn a_workload_consists_of_all_its_jobs() {
         let job = |id, state: &str, priority| Job {
             id,
             states: vec![state.into()],

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_thing_is_changed_by_one_at_a_time_and_others_need_not_wait() {
+    async fn writers_of_one_resource_are_serialised_and_others_are_not() {
         let turns = Locks::default();
         let first = turns.of("a").await;
         let _other = turns.of("b").await;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_accounting_is_written_by_one_at_a_time_here_and_under_its_lock_everywhere() {
+    async fn writes_to_the_accounting_are_serialised_here_and_by_its_lock_everywhere() {
         let dir = tempfile::tempdir().unwrap();
         let (conf, other) = (dir.path().join("slurm.conf"), dir.path().join("other.conf"));
         let lock = dir.path().join("accounting.lock");

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nodes_line_comes_back_and_leaves_what_others_wrote() {
+    fn the_owner_line_of_a_node_is_read_back_and_keeps_the_text_of_others() {
         let line = Line {
             owner: Some("acme".into()),
             epoch: 3,

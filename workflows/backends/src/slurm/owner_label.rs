@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_comes_back_from_a_text_that_is_kept_in_lower_case() {
+    fn a_mark_is_read_back_from_lower_case_text() {
         let step = "0193/CreatingAccount/2/Slot é=|,\"x\"".to_owned();
         let mark = OwnerLabel { tenant: "acme".into(), step, epoch: 7, uid: "0a".into() };
         assert_eq!(OwnerLabel::read(&mark.to_string().to_lowercase()), Some(mark.clone()));

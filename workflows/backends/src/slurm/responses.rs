@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_data_parser_that_both_know_is_spoken() {
+    fn the_newest_data_parser_of_both_sides_is_used() {
         let two = api(&[
             "/slurm/v0.0.37/jobs",
             "/slurmdb/v0.0.37/qos",
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_in_the_shapes_of_old_and_new_parsers() {
+    fn limits_are_parsed_in_the_formats_of_old_and_new_parsers() {
         let tres = json!([{ "type": "mem", "name": null, "id": 2, "count": 64_001 },
             { "type": "gres", "name": "gpu:h200", "id": 1002, "count": 8 }]);
         for count in [json!(5), json!({ "set": true, "infinite": false, "number": 5 })] {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_read_with_the_gpus_that_it_holds() {
+    fn a_job_is_parsed_with_its_gpus() {
         let one = |state: Value| {
             let all = json!({ "jobs": [{ "job_id": 1, "name": "train", "account": "a", "job_state": state, "nodes": "gpu[0,2]",
                 "gres_detail": ["gpu:h200:2(IDX:0-1)", "gpu:h200:1(IDX:7)"], "priority": 1, "requeue": true }] });

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_cannot_be_used_is_named_with_its_remedy() {
+    fn an_invalid_setting_is_refused_with_its_remedy() {
         assert_eq!(target("http://slurm:6820").check(), Ok(()));
         let said = target("slurm:6820").check().unwrap_err().to_string();
         assert_eq!(said, r#"url: "slurm:6820" is no address; write it like http://slurm.example:6820"#);

@@ -228,7 +228,7 @@ mod tests {
 
     /// Every text is observed output of Slurm 22.05 or 24.11.
     #[test]
-    fn what_a_tool_says_is_classed() {
+    fn every_tool_error_has_a_class() {
         let refused = "slurm_persist_conn_open_without_init: failed to open persistent connection to host:127.0.0.1:6819: Connection refused";
         let missing = "slurm_msg_sendto: address:port=127.0.0.1:27590 msg_type=6500: Unexpected missing socket error sacctmgr: error: slurm_persist_conn_open: failed to send persistent connection init message to 127.0.0.1:27590";
         let token = "slurm_persist_conn_open: Something happened with the receiving/processing of the persistent connection init message to 127.0.0.1:6819: Failed to unpack SLURM_PERSIST_INIT message";

@@ -14,7 +14,7 @@ async fn refused(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_mistake_is_named_with_its_field_and_what_to_write() {
+async fn an_invalid_target_is_refused_with_its_field_and_a_remedy() {
     for (text, said) in [
         (
             "clusters: { eu-1: { nomad: {} } }",
@@ -63,7 +63,7 @@ async fn a_mistake_is_named_with_its_field_and_what_to_write() {
 
 #[cfg(all(feature = "exec", feature = "http"))]
 #[tokio::test]
-async fn a_hook_with_a_mistake_is_named_with_its_field_and_what_to_write() {
+async fn an_invalid_hook_is_refused_with_its_field_and_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let (short, secret) = (folder.path().join("short"), folder.path().join("missing"));
     std::fs::write(&short, "too short\n").unwrap();
@@ -107,7 +107,7 @@ async fn a_hook_with_a_mistake_is_named_with_its_field_and_what_to_write() {
 }
 
 #[tokio::test]
-async fn a_platform_says_what_serves_it() {
+async fn a_platform_lists_its_backends() {
     let platform = simulated_platform(Arc::new(LocalWorld::new()));
     let before = platform.backends();
 
@@ -122,7 +122,7 @@ async fn a_platform_says_what_serves_it() {
 /// empty.
 #[cfg(feature = "kubernetes")]
 #[tokio::test]
-async fn a_named_cluster_is_looked_through_and_one_that_is_down_is_no_empty_one() {
+async fn a_named_cluster_is_surveyed_and_an_unreachable_one_is_not_empty() {
     use workflows::platform::{CallMetadata, Observer, codes};
     let (folder, listener) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0"));
     let closed = listener.unwrap().local_addr().unwrap();

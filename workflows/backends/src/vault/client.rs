@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_gone_only_when_vault_says_nothing_but_404() {
+    fn a_key_is_absent_only_if_vault_answers_404_without_other_errors() {
         assert!(refusal(404, r#"{"errors":[]}"#).absent());
         let no_engine = refusal(404, r#"{"errors":["no handler for route \"transit/keys/t-acme\""]}"#);
         assert!(!no_engine.absent());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vault_says_has_the_class_that_says_what_to_do() {
+    fn every_answer_of_vault_has_an_error_class() {
         for (status, class, code) in [
             (403, Class::Permanent, codes::DENIED),
             (412, Class::Transient, codes::UNAVAILABLE),

@@ -13,7 +13,7 @@ type Count = fn(&RowCounts) -> u64;
 /// `TENURE_TEST_NODES` sets the number of nodes; the default is 300. With `--nocapture` the test prints the cost of
 /// each part.
 #[tokio::test]
-async fn a_large_tenant_comes_grows_and_leaves_and_a_node_costs_no_more_than_in_a_small_one() {
+async fn a_large_tenant_costs_no_more_per_node_than_a_small_one() {
     let (few, many) = sizes();
 
     // Both grow by the same number of nodes, so that only the size of the tenant differs.

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_in_a_row_are_told_as_a_span() {
+    fn consecutive_gpus_are_shown_as_a_range() {
         assert_eq!(spans(&[0, 1, 2, 3, 5]), "0-3, 5");
         assert_eq!(spans(&[7]), "7");
     }

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_told_by_the_smallest_that_is_enough() {
+    fn waiting_times_are_shown_by_the_smallest_sufficient_percentile() {
         let waits = Waits::of((0..100).map(|n| n * 1_000).collect());
         assert_eq!((waits.count, waits.at_once), (100, 1));
         assert_eq!((waits.p50_s, waits.p99_s, waits.longest_s), (49.0, 98.0, 99.0));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_added_up_over_the_time_it_held() {
+    fn a_level_is_integrated_over_time() {
         let mut integral = Integral::from(Timestamp(0));
         integral.set(Timestamp(0), 2.0);
         integral.set(Timestamp(3_600_000), 4.0);

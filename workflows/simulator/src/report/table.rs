@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_times_are_shown_as_people_read_them() {
+    fn numbers_and_times_are_shown_in_readable_units() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(
             [0.0, 59.6, 150.0, 7_300.0, 200_000.0].map(time),

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reservation_is_what_was_enough_for_nineteen_twentieths_of_the_time() {
+    fn a_reservation_covers_the_usage_of_95_percent_of_the_time() {
         let seconds = Duration::from_secs;
         // 2 for 94 s, 9 for 6 s: nine are needed. 2 for 95 s, 9 for 5 s: two are enough.
         assert_eq!(percentile(vec![(seconds(0), 2), (seconds(94), 7)], seconds(100)), 9);

@@ -17,7 +17,7 @@ fn found(file: &str) -> Verification {
 
 /// S60.
 #[tokio::test]
-async fn an_export_holds() {
+async fn an_export_verifies() {
     let file = exported().await;
 
     let found = found(&file);
@@ -43,7 +43,7 @@ async fn one_changed_byte_is_refused_and_its_line_named() {
 }
 
 #[tokio::test]
-async fn a_file_whose_line_endings_were_changed_is_told_so_once() {
+async fn changed_line_endings_are_reported_once() {
     let found = found(&exported().await.replace('\n', "\r\n"));
 
     assert_eq!(found.problems.len(), 1);
@@ -51,7 +51,7 @@ async fn a_file_whose_line_endings_were_changed_is_told_so_once() {
 }
 
 #[tokio::test]
-async fn a_changed_record_is_named_by_its_number() {
+async fn a_changed_record_is_named_with_its_number() {
     let file = exported().await;
 
     let found = found(&file.replace("order 4711", "order 4712"));
@@ -61,7 +61,7 @@ async fn a_changed_record_is_named_by_its_number() {
 
 /// S60.
 #[tokio::test]
-async fn a_line_removed_doubled_moved_or_added_is_refused_and_named() {
+async fn a_removed_duplicated_moved_or_added_line_is_refused_and_named() {
     let all = lines(&exported().await);
     for at in 0..all.len() {
         let mut removed = all.clone();
@@ -93,7 +93,7 @@ async fn a_line_removed_doubled_moved_or_added_is_refused_and_named() {
 
 /// S60.
 #[tokio::test]
-async fn a_tail_that_was_cut_off_is_called_so() {
+async fn a_truncated_tail_is_reported_as_such() {
     let file = exported().await;
     for cut in 0..file.len() {
         let told = found(&file[..cut]).problems;
@@ -118,7 +118,7 @@ fn forged(file: &str, mut change: impl FnMut(Content) -> Option<Content>) -> Str
 }
 
 #[tokio::test]
-async fn an_entry_that_was_changed_and_made_to_fit_its_digest_is_named_by_the_next() {
+async fn a_changed_entry_with_a_matching_digest_is_named_by_the_next_entry() {
     let file = exported().await;
     for number in 1..=4 {
         let told = found(&forged(&file, |content| {
@@ -136,7 +136,7 @@ async fn an_entry_that_was_changed_and_made_to_fit_its_digest_is_named_by_the_ne
 }
 
 #[tokio::test]
-async fn a_chain_that_was_sealed_anew_is_not_what_its_checkpoints_sign() {
+async fn a_resealed_chain_does_not_match_its_signed_checkpoints() {
     let file = exported().await;
     let mut previous = None;
     let told = found(&forged(&file, |content| {
@@ -158,7 +158,7 @@ async fn a_chain_that_was_sealed_anew_is_not_what_its_checkpoints_sign() {
 }
 
 #[tokio::test]
-async fn entries_that_were_left_out_and_numbered_over_are_missed() {
+async fn omitted_entries_are_detected_even_if_they_are_renumbered() {
     let file = exported().await;
     let left_out = |wanted: fn(&Content) -> bool| {
         found(&forged(&file, |content| Some(content).filter(|content| !wanted(content)))).problems
@@ -174,7 +174,7 @@ async fn entries_that_were_left_out_and_numbered_over_are_missed() {
 }
 
 #[tokio::test]
-async fn another_key_opens_nothing() {
+async fn another_key_verifies_nothing() {
     let file = exported().await;
     let other = SigningKey::from_seed([8; 32]).unwrap().public_key();
 
@@ -187,7 +187,7 @@ async fn another_key_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_signature_of_one_thing_passes_for_no_other() {
+async fn a_signature_of_one_payload_is_invalid_for_every_other() {
     let file = exported().await;
     let end = read(file.lines().last().unwrap().as_bytes()).unwrap();
     let Content::End(end_says) = end.content else { panic!("the last line is the end") };
@@ -203,7 +203,7 @@ async fn a_signature_of_one_thing_passes_for_no_other() {
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
+fn the_parser_never_panics() {
     for bytes in [&b""[..], b"\n", b"\n\n", b"{", b"\xFF\n", b"{}\n", b"null\n", b"[]\n", b"{\"line\":1}\n"] {
         assert!(!verify(bytes, &public()).is_valid(), "{bytes:?}");
     }

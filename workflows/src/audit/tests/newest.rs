@@ -18,7 +18,7 @@ async fn pages(store: &dyn Store, chain: Option<&str>, limit: usize) -> Vec<Entr
 }
 
 #[tokio::test]
-async fn pages_of_any_size_tell_every_entry_once_and_the_newest_first() {
+async fn pages_of_any_size_list_every_entry_once_newest_first() {
     let (store, auditor) = stage().await;
     auditor.catch_up().await.unwrap();
     for limit in [1, 2, 3, 100] {

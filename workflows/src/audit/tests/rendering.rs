@@ -44,7 +44,7 @@ fn vote(verdict: &str) -> store::Entry {
 
 /// Design 20: who, in which tenant, approved what, when, under which policy version and plan digest, with which outcome.
 #[test]
-fn a_vote_says_who_approved_what_under_which_plan_and_policy() {
+fn a_vote_shows_voter_subject_plan_and_policy() {
     let known = ExecutionContext { cases: vec![case("sha256:p0", NOON), case("sha256:p1", NOON)], ..known() };
 
     let entry = audit_entry(&vote("approve"), 0, &known);
@@ -62,7 +62,7 @@ fn a_vote_says_who_approved_what_under_which_plan_and_policy() {
 }
 
 #[test]
-fn what_is_done_later_stands_under_the_plan_that_was_approved_by_then() {
+fn work_is_listed_under_the_plan_approved_at_its_time() {
     let later = case("sha256:p2", NOON + 3_600_000);
     let known = ExecutionContext { cases: vec![case("sha256:p1", NOON), later], ..known() };
 
@@ -72,7 +72,7 @@ fn what_is_done_later_stands_under_the_plan_that_was_approved_by_then() {
 }
 
 #[test]
-fn an_end_and_a_failure_are_told_with_their_outcome() {
+fn an_end_and_a_failure_show_their_outcome() {
     let over = Record {
         open: false,
         reason: Some("rolled_back".into()),
@@ -91,7 +91,7 @@ fn an_end_and_a_failure_are_told_with_their_outcome() {
 }
 
 #[test]
-fn a_late_result_is_told_as_a_refusal() {
+fn a_late_result_is_shown_as_a_refusal() {
     let entry =
         audit_entry(&entry(1, "engine-7", "fenced", &json!({ "task": "t", "epoch": 4 })), 0, &known());
     assert_eq!(entry.outcome.as_deref(), Some("refused"));
@@ -99,7 +99,7 @@ fn a_late_result_is_told_as_a_refusal() {
 }
 
 #[test]
-fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in() {
+fn a_repair_shows_its_evidence_and_confirmation_but_not_its_data() {
     let repair = json!({ "kind": "mark_done", "slot": 2, "output": "hunter2", "evidence": "ticket 7" });
     let repaired =
         json!({ "repaired": { "repair": repair, "order": { "by": "ada", "reason": "done by hand" } } });
@@ -116,7 +116,7 @@ fn a_repair_is_told_with_its_evidence_and_who_agreed_and_without_what_was_put_in
 
 /// S26.
 #[test]
-fn nothing_that_an_action_was_given_or_answered_gets_in() {
+fn arguments_and_results_of_actions_are_not_in_the_audit() {
     let secret = "tn_0123_hunter2";
     let detail = json!({
         "event": { "settled": { "ticket": {}, "result": { "Ok": { "token": secret } } }, "arguments": secret },
@@ -129,7 +129,7 @@ fn nothing_that_an_action_was_given_or_answered_gets_in() {
 }
 
 #[test]
-fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
+fn a_change_without_an_execution_belongs_to_the_tenant_of_its_documents() {
     let asked = |wrote: &[&str], removed: &[&str]| {
         let detail = json!({ "asked": "POST /v1/holds", "at": "/v1/holds", "documents": wrote.len() + removed.len(),
             "wrote": wrote, "removed": removed, "asks": 0 });
@@ -150,7 +150,7 @@ fn a_change_without_an_execution_is_of_the_tenant_whose_documents_it_changed() {
 }
 
 #[test]
-fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
+fn a_refusal_shows_caller_request_address_reason_and_count() {
     let what = Denied {
         from: "10.0.0.7".into(),
         asked: "DELETE /v1/users/{name}".into(),
@@ -192,7 +192,7 @@ fn a_refusal_is_told_with_who_what_from_where_why_and_how_often() {
 
 /// S-15. The sentence for the whole approval, from the fields of the entry that ended the execution.
 #[test]
-fn who_approved_what_where_when_it_took_effect_and_how_it_came_out_is_one_sentence() {
+fn one_sentence_shows_approver_subject_place_time_and_result() {
     let over = Record {
         open: false,
         workflow: "tier_misplacement".into(),
@@ -232,7 +232,7 @@ fn who_approved_what_where_when_it_took_effect_and_how_it_came_out_is_one_senten
 
 /// S-15. An execution that was rolled back has no time of effect, and its sentence mentions none.
 #[test]
-fn what_was_taken_back_was_not_actuated() {
+fn undone_work_does_not_count_as_actuated() {
     let over = Record {
         open: false,
         reason: Some("rolled_back".into()),
@@ -254,7 +254,7 @@ fn what_was_taken_back_was_not_actuated() {
 }
 
 #[test]
-fn two_clusters_of_a_plan_are_none() {
+fn a_plan_with_two_clusters_shows_no_cluster() {
     let of = |decides| {
         let plan = Plan { decides, ..Plan::default() };
         crate::audit::whereabouts::Whereabouts::of_plan(&plan).cluster
@@ -265,7 +265,7 @@ fn two_clusters_of_a_plan_are_none() {
 }
 
 #[test]
-fn an_actor_is_a_person_a_service_or_the_engine() {
+fn an_actor_is_a_user_a_service_or_the_engine() {
     let of = |actor, event, is_service| crate::audit::ActorKind::of(actor, event, is_service);
     use crate::audit::ActorKind::{Engine, Person, Service};
     assert_eq!(of("olga", "voted", Some(false)), Some(Person));

@@ -39,7 +39,7 @@ async fn busy(store: &dyn Store, executions: u64) {
 
 /// S60. The journal is longer than a batch, so that an auditor can also fail between batches.
 #[tokio::test]
-async fn an_auditor_that_dies_at_any_commit_neither_skips_nor_seals_twice() {
+async fn an_auditor_that_crashes_at_any_commit_neither_skips_nor_repeats_an_entry() {
     let inner = Arc::new(Memory::new());
     busy(&*inner, 200).await;
     let before = journal(&*inner).await;
@@ -70,7 +70,7 @@ async fn an_auditor_that_dies_at_any_commit_neither_skips_nor_seals_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn auditors_on_one_store_seal_each_entry_once_while_work_goes_on() {
+async fn concurrent_auditors_seal_each_entry_once_while_work_continues() {
     let store = Arc::new(Memory::new());
     let auditing = (0..3).map(|_| {
         let auditor = auditor_on(store.clone());
@@ -94,7 +94,7 @@ async fn auditors_on_one_store_seal_each_entry_once_while_work_goes_on() {
 }
 
 #[tokio::test]
-async fn one_commit_with_more_entries_than_a_batch_is_sealed_whole() {
+async fn a_commit_with_more_entries_than_a_batch_is_sealed_completely() {
     let store = Arc::new(Memory::new());
     begin(&*store, 1, "acme").await;
     note(&*store, (0..700).map(|_| entry(1, "engine", "passed", &json!({}))).collect()).await;
@@ -107,7 +107,7 @@ async fn one_commit_with_more_entries_than_a_batch_is_sealed_whole() {
 }
 
 #[tokio::test]
-async fn how_far_the_audit_is_behind_is_told_by_the_age_of_the_oldest_unsealed_entry() {
+async fn the_delay_of_the_audit_is_the_age_of_the_oldest_unsealed_entry() {
     let (_, auditor) = stage().await;
 
     let lag = auditor.lag().await.unwrap();
@@ -133,7 +133,7 @@ async fn checkpoints_are_a_chain_and_name_no_tenant() {
 }
 
 #[tokio::test]
-async fn a_period_begins_behind_the_entry_before_it_and_ends_under_a_checkpoint() {
+async fn a_period_begins_after_its_previous_entry_and_ends_with_a_checkpoint() {
     let (store, auditor) = stage().await;
     for n in [1, 1, 1] {
         note(&*store, vec![entry(n, "engine", "passed", &json!({}))]).await;

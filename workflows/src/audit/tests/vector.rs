@@ -9,7 +9,7 @@ fn golden(name: &str) -> PathBuf {
 
 /// Run with `BLESS=1` after adding a version of the format. A file of an old version must never change.
 #[tokio::test]
-async fn the_test_vector_is_what_is_written_and_holds() {
+async fn the_test_vector_is_written_unchanged_and_verifies() {
     let file = exported().await;
     let pem = key().public_key().to_pem();
     for (name, text) in [("audit-2.jsonl", &file), ("audit-key.pem", &pem)] {
@@ -24,7 +24,7 @@ async fn the_test_vector_is_what_is_written_and_holds() {
 
 /// A file of version 1 has entries without kind, cluster, workspace and time of effect.
 #[test]
-fn a_file_of_the_version_before_still_holds() {
+fn a_file_of_the_previous_version_still_verifies() {
     let file = std::fs::read(golden("audit.jsonl")).unwrap();
     let keys = PublicKey::all_from_pem(&std::fs::read(golden("audit-key.pem")).unwrap()).unwrap();
     assert_eq!(verify(&file, &keys).problems, []);

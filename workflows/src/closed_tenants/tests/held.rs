@@ -7,7 +7,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_is_there_again_can_be_held_and_what_is_gone_cannot() {
+async fn a_reappeared_resource_can_be_held_and_a_removed_one_cannot() {
     let mut books = closed();
     let order = PlaceHold {
         tenant: tenant(),

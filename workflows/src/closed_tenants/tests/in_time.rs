@@ -5,7 +5,7 @@ use crate::platform::SYSTEMS;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_source_that_was_silent_for_two_tenants_is_not_asked_again_in_a_run_and_each_tenant_is_told() {
+async fn a_source_that_was_silent_for_two_tenants_is_skipped_and_reported_for_each_tenant() {
     let first = closed().decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
     let named = |name: &str| {
         let mut named = first.clone();
@@ -29,7 +29,7 @@ async fn a_source_that_was_silent_for_two_tenants_is_not_asked_again_in_a_run_an
 }
 
 #[tokio::test]
-async fn what_is_not_asked_in_time_is_unanswered() {
+async fn a_source_that_is_not_queried_in_time_is_unanswered() {
     let closed = closed().decide(|view| ClosedTenant::read(view, &tenant())).unwrap();
     let names = BTreeSet::from([thing(BUCKET)]);
     let when = (at(2), Duration::ZERO);

@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sheet_as_written_has_no_problems() {
+    fn an_unchanged_sheet_has_no_problems() {
         assert_eq!(read("assets", sheet().as_bytes()).problems, []);
     }
 
     #[test]
-    fn a_changed_value_is_named_by_its_path() {
+    fn a_changed_value_is_named_with_its_path() {
         let problems =
             |from: &str, to: &str| read("assets", sheet().replacen(from, to, 1).as_bytes()).problems;
         assert_eq!(problems("\"S17\"", "\"S18\""), [("assets[17].serial".into(), "has been changed".into())]);
@@ -192,7 +192,7 @@ mod tests {
 
     /// A script that rewrites the JSON changes the layout, but the changed field is still named.
     #[test]
-    fn a_value_changed_by_a_script_is_named_too() {
+    fn a_value_changed_by_a_script_is_also_named() {
         let mut content: Value = serde_json::from_str(&sheet()).unwrap();
         content["assets"][3]["serial"] = json!("other");
         let problems = read("assets", content.to_string().as_bytes()).problems;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn any_one_changed_byte_is_found_and_something_is_named() {
+    fn any_single_changed_byte_is_found_and_a_problem_is_named() {
         let sheet = sheet();
         for place in 0..sheet.len() {
             for mask in [0x01, 0x20, 0x80] {

@@ -341,7 +341,7 @@ const MORE: [(&str, &str, Forge); 4] = [
 ];
 
 #[tokio::test]
-async fn each_forgery_that_is_signed_with_the_true_key_is_refused_and_named() {
+async fn each_forgery_signed_with_the_true_key_is_refused_and_named() {
     for (stated, forgeries) in [(false, &KNOWN[..]), (true, &STATED[..]), (false, &MORE[..])] {
         for (what, field, forge) in forgeries {
             let (mut certificate, mut entries) = issued(stated);
@@ -358,7 +358,7 @@ async fn each_forgery_that_is_signed_with_the_true_key_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn what_is_not_forged_holds_and_tells_of_the_people_who_stated() {
+async fn an_unforged_certificate_verifies_and_names_the_authors_of_statements() {
     let (certificate, entries) = issued(false);
     assert_eq!(verified(certificate, entries).await.problems, []);
 
@@ -377,7 +377,7 @@ async fn what_is_not_forged_holds_and_tells_of_the_people_who_stated() {
 
 /// A certificate of an earlier version has neither repairs nor statements. It is written unchanged and stays valid.
 #[tokio::test]
-async fn a_certificate_without_repairs_is_written_as_in_earlier_versions_and_holds() {
+async fn a_certificate_without_repairs_has_the_format_of_earlier_versions_and_verifies() {
     let (certificate, entries) = issued(false);
     let text = checked_json::write("certificate", &value(&certificate)) + &value(&entries).to_string();
 
@@ -386,7 +386,7 @@ async fn a_certificate_without_repairs_is_written_as_in_earlier_versions_and_hol
 }
 
 #[tokio::test]
-async fn a_clock_of_the_issuer_may_be_ahead_by_the_stated_skew_and_no_more() {
+async fn the_clock_of_the_issuer_can_be_ahead_by_the_stated_skew_at_most() {
     let (certificate, entries) = issued(false);
     let file = sealed(certificate, entries).await;
     let late = Moment::from(Timestamp(Timestamp::from(at(200)).0 - 300_000));

@@ -42,7 +42,7 @@ const FORGED: [(&str, &str, Forge); 6] = [
 ];
 
 #[tokio::test]
-async fn a_supplementary_certificate_holds_and_each_forgery_of_one_is_named() {
+async fn a_supplementary_certificate_verifies_and_each_forgery_is_named() {
     let (certificate, entries) = supplementary();
     let genuine = verified(certificate, entries).await;
     assert_eq!(genuine.problems, []);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_there_beyond_the_plan_asks_people_again() {
+    fn resources_beyond_the_plan_need_a_new_approval() {
         let safe = json!({ "can_come_back": [] });
         let late = TenantResource::new("objects", "eu", "Bucket", "late");
         for (seen, says) in [
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_shows_how_much_each_thing_holds_and_when_people_are_asked_again() {
+    fn the_plan_shows_the_size_of_each_resource_and_when_a_new_approval_is_needed() {
         let plan = agreed().plan().decides["destroys"].to_string();
         assert!(plan.contains("3 objects, 30 bytes") && plan.contains("more than 5 %"), "{plan}");
         let unknown = examples::all().remove(0).plan().decides["destroys"].to_string();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_that_is_not_known_is_not_taken_for_nothing() {
+    fn an_unknown_amount_does_not_count_as_zero() {
         let unknown = StoredAmount { objects: None, bytes: Some(1), at_least: false };
         assert!(!unknown.has_grown(&amount(9, 1)));
         assert!(!amount(9, 1).has_grown(&unknown));

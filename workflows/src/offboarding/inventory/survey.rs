@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_calls_simulated_the_places_that_said_so_and_no_others() {
+    fn a_certificate_marks_exactly_the_simulated_places() {
         let mut me = examples::all().remove(0);
         me.simulated = vec!["estate".into(), "objects".into()];
         assert_eq!(location(&me).as_deref(), Some("the platform (estate, objects)"), "as it was begun");

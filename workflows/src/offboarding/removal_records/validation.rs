@@ -237,7 +237,7 @@ mod tests {
     use store::Timestamp;
 
     #[test]
-    fn of_a_look_that_people_leave_out_no_earlier_answer_counts() {
+    fn a_skipped_observation_has_no_earlier_answer() {
         let mut me = Offboarding::examples().remove(0);
         me.verified.insert("objects".into(), VerifiedAs::Verifier);
         me.note_repair(MadeRepair {

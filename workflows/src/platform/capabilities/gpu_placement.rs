@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_indexes_is_completed_only_by_what_another_observer_saw_there() {
+    fn missing_gpu_indexes_of_a_node_are_completed_only_from_other_observations_there() {
         let vague = seen(&[("n-0", &[])]);
 
         assert_eq!(vague.unknown_on(), Some("n-0"));

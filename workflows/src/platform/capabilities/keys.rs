@@ -128,7 +128,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn a_key_of_which_nothing_is_said_can_come_back() {
+    fn a_key_without_information_counts_as_restorable() {
         let read = |spec| KeySafety::from_spec(&spec).can_come_back;
         assert_eq!(read(json!({ "can_come_back": [] })), BTreeSet::new());
         assert_eq!(read(json!({ "can_come_back": ["imported"] })), BTreeSet::from([WayBack::Imported]));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_back_is_read_as_it_was_written() {
+    fn every_way_to_restore_a_key_is_parsed_as_written() {
         for way in <WayBack as strum::VariantArray>::VARIANTS {
             let safety = KeySafety { can_come_back: BTreeSet::from([*way]) };
             assert_eq!(KeySafety::from_spec(&json!(safety)), safety);

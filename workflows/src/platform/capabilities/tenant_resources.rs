@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thing_is_read_as_it_was_written_also_with_a_namespace_in_its_name() {
+    fn a_resource_is_parsed_as_written_even_with_a_namespace_in_its_name() {
         let thing = TenantResource::new("kubernetes", "west-1", "LocalQueue", "t-acme--prod/gpus");
         assert_eq!(thing.to_string().parse(), Ok(thing));
         assert!("kubernetes/west-1".parse::<TenantResource>().is_err());

@@ -143,7 +143,7 @@ mod tests {
 
     /// S-86: a placement constraint without its own rule would be recorded under another rule.
     #[test]
-    fn every_constraint_of_placement_has_a_rule_of_its_own() {
+    fn every_constraint_of_placement_has_its_own_rule() {
         let constraints = Constraints {
             tenant: "acme".parse().unwrap(),
             residency: Residency::Any,

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn customers_of_a_tenant_borrow_nothing_unless_policy_lets_them() {
+    fn customers_of_a_tenant_borrow_only_if_policy_permits_it() {
         let mut policy = PlatformPolicy::built_in().unwrap();
         for (multitenancy, customer_sharing, borrows) in [
             (Some(Multitenancy::Customer), false, false),

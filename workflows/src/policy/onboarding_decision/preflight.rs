@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_name_is_refused_in_a_new_request_and_still_read_from_the_store() {
+    fn a_reserved_name_is_refused_in_a_new_request_and_stays_readable_in_the_store() {
         for name in ["kube-system", "default", "platform", "system", "unknown"] {
             let text = request("", "[{name: a, class: dev}]").replace("lab2", name);
             let found = check_on(&text, "2026-11-27");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_closed_tenant_says_when_it_was_closed() {
+    fn the_refusal_of_a_closed_tenants_name_shows_when_it_was_closed() {
         let closed = ClosedName { at: Some(Timestamp(1_768_435_200_000)) };
         assert_eq!(closed.describe(), "was used; closed on 2026-01-15; a name is not used again");
     }

@@ -41,7 +41,7 @@ mod tests {
 
     /// The comparison matches the reader: in each section, one more key changes only that key, unless the section is replaced as a whole.
     #[test]
-    fn a_gap_is_compared_as_it_is_read() {
+    fn a_missing_key_is_compared_as_its_default() {
         let cases = [
             ("reclaim: {grace: 1m}", "reclaim.grace"),
             ("capacity: {buffer_gpus: {each: 3}}", "capacity.buffer_gpus.each"),

@@ -170,7 +170,7 @@ mod tests {
                          extend: 2d, remind: {before: [4h], every: 1d}, break_glass: {any_of: [breakglass]}}";
 
     #[test]
-    fn a_question_says_what_happens_while_nobody_answers() {
+    fn an_approval_explains_what_happens_without_an_answer() {
         let policy = read(WHOLE).unwrap();
         let asked = &policy.approvals.offboard;
         assert_eq!(asked.within, 5 * DAY, "what is left out is as before");
@@ -185,7 +185,7 @@ mod tests {
 
     /// Every approval takes the same fields, also those with fields of their own.
     #[test]
-    fn every_question_takes_a_procedure() {
+    fn every_kind_of_approval_can_have_a_procedure() {
         let names = [
             "onboarding",
             "quota_increase",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_right_is_named_with_its_field_and_a_remedy() {
+    fn an_invalid_procedure_is_refused_with_its_field_and_a_remedy() {
         let cases = [
             ("offboard: {extend: 0s}", "approvals.offboard.extend"),
             ("offboard: {escalate: [{after: 9d, seats: [{any_of: [dpo], count: 1}]}]}", "escalate[0].after"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn two_policies_are_told_apart_by_their_procedures() {
+    fn two_policies_with_different_procedures_differ() {
         let text = |question: &str| format!("policy: platform\nversion: 9\napprovals: {{{question}}}\n");
         let changes = diff(&text("offboard: {extend: 1d}"), &text("offboard: {extend: 2d}")).unwrap();
         let told: Vec<_> = changes.iter().map(|change| change.key.as_str()).collect();

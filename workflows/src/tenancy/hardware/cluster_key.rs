@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_was_written_before_keys_were_rotated_can_still_be_read() {
+    fn a_key_stored_before_key_rotation_is_readable() {
         let written = r#"{"cluster":"own-1","tenant":"uno","version":1,"hash":"ab","scopes":["facts.push"],
             "created_at":7,"revoked_at":null}"#;
         let key: ClusterKey = serde_json::from_str(written).unwrap();

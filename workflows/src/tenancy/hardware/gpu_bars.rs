@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barred_gpu_stays_barred_at_whichever_index_it_is_seen() {
+    fn a_barred_gpu_stays_barred_at_every_index() {
         let mut node = node();
         node.bar(1, Some("GPU-dirty"), Some("not cleaned"));
         for index in [1, 3, 0] {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_knows_where_a_barred_gpu_is_none_is_used_that_was_not_seen_to_be_another() {
+    fn while_the_index_of_a_barred_gpu_is_unknown_only_identified_other_gpus_are_used() {
         let mut node = node();
         node.bar(1, Some("GPU-dirty"), Some("not cleaned"));
         node.observe_uuids(&seen(&[(0, "GPU-a")]));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_that_is_lifted_is_lifted_wherever_it_is_and_no_other_is() {
+    fn lifting_a_bar_lifts_it_at_every_index_and_no_other_bar() {
         let mut node = node();
         node.bar(0, None, Some("not cleaned"));
         node.bar(1, Some("GPU-dirty"), Some("not cleaned"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_write_nothing_on_a_node_without_such_a_bar() {
+    fn facts_change_nothing_on_a_node_without_an_identified_bar() {
         let mut node = node();
         node.bar(0, None, Some("not cleaned"));
         assert!(node.bars.knows(&seen(&[(2, "GPU-b")])));

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_drivers_plugins_and_mig_products_are_one_model() {
+    fn names_from_drivers_plugins_and_mig_products_map_to_one_model() {
         for (name, model, profile) in [
             ("h100", "H100", None),
             ("NVIDIA H100 80GB HBM3", "H100", None),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_with_other_memory_or_an_unknown_one_stays_itself() {
+    fn a_card_with_another_or_unknown_memory_size_is_its_own_model() {
         for (name, stays) in [
             ("NVIDIA A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),
             ("Tesla-V100-SXM2-16GB", "Tesla-V100-SXM2-16GB"),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_name_is_read_as_it_was_written() {
+    fn a_stored_name_is_parsed_as_written() {
         let stored: GpuModel = serde_json::from_str("\"h100\"").unwrap();
         assert_eq!(stored.as_str(), "h100");
     }

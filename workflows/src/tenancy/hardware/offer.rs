@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_node_offers_slices_of_its_profile_and_nothing_else() {
+    fn a_partitioned_node_offers_only_slices_of_its_profile() {
         let model: GpuModel = "H100".parse().unwrap();
         let slicing = GpuSlicing { profile: "2g.20gb".parse().unwrap(), per_gpu: 3 };
         let offer = GpuOffer::of(&model, Some(&slicing));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_cut_offers_whole_gpus_alone() {
+    fn an_unpartitioned_node_offers_only_whole_gpus() {
         for layout in WHOLE {
             assert!(layout_offers(layout, None));
             assert!(!layout_offers(layout, Some("1g.10gb")) && !layout_offers(layout, Some("disabled")));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_slices_may_have_no_whole_gpu() {
+    fn a_tenant_with_slices_can_have_no_whole_gpu() {
         let sliced = limits("H100/1g.10gb");
         assert_eq!(sliced.get("requests.nvidia.com/mig-1g.10gb"), Some(&14));
         assert_eq!(sliced.get(WHOLE_GPUS), Some(&0), "what a quota leaves out is not limited");

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_six_hours_and_no_further() {
+    fn pauses_grow_up_to_six_hours() {
         let minutes = |tries| FailedStart::pause(tries).as_secs() / 60;
         assert_eq!([1, 2, 3, 9, 10, 40, u32::MAX].map(minutes), [1, 2, 4, 256, 360, 360, 360]);
     }

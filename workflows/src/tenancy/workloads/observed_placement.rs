@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_observed_only_as_far_as_the_facts_name_them() {
+    fn gpus_are_observed_only_if_the_facts_name_them() {
         let seen = |node: &str, gpus: &[(&str, Option<u16>)], count: Option<u64>| SeenWorkload {
             workload: "train".into(),
             uid: Some("uid-1".into()),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_forbids_a_tenant_to_somebody_of_the_platform_hides_its_rows_of_every_source() {
+    fn a_policy_that_hides_a_tenant_from_a_platform_user_hides_its_rows_of_every_source() {
         let forbids = r#"@id("not.zeta") forbid (principal, action, resource == Tenure::Tenant::"zeta");"#;
         let law = Arc::new(AccessPolicy::of(Some(("rules.cedar", forbids))).unwrap());
         let caller = Caller::new("eve", vec![Role::Admin], None, law);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenants_people_see_the_rows_of_their_tenant_and_none_of_the_platform() {
+    fn users_of_a_tenant_see_the_rows_of_their_tenant_and_none_of_the_platform() {
         for role in Role::VARIANTS {
             let caller = Caller::new("ada", vec![*role], Some("acme".into()), AccessPolicy::shipped());
             let seen = seen(&caller);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_read_a_source_sees_no_row_of_it() {
+    fn a_caller_who_cannot_read_a_source_sees_no_row_of_it() {
         for role in Role::VARIANTS {
             let caller = Caller::new("ada", vec![*role], None, AccessPolicy::shipped());
             let seen = seen(&caller);

@@ -27,7 +27,7 @@ fn stamp(key: &str) -> CallMetadata {
 }
 
 #[test]
-fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
+fn a_probe_that_fails_its_own_control_gives_no_verdict() {
     let (refused, through) = (Outcome::Through(0), Outcome::Through(3));
     assert_eq!(verdict(refused, refused), Ok(true));
     assert_eq!(verdict(through, refused), Ok(false));
@@ -43,7 +43,7 @@ fn a_probe_that_cannot_reach_its_own_control_decides_nothing() {
 }
 
 #[test]
-fn only_the_schedulers_word_on_the_taint_keeps_a_stranger_off() {
+fn only_a_rejection_because_of_the_taint_proves_that_foreign_pods_are_excluded() {
     let pod = |reason: &str, message: &str| {
         let condition =
             json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
@@ -80,7 +80,7 @@ fn only_the_schedulers_word_on_the_taint_keeps_a_stranger_off() {
 }
 
 #[test]
-fn a_pod_of_a_probe_ends_by_itself_and_bears_its_step() {
+fn a_probe_pod_ends_by_itself_and_has_the_label_of_its_step() {
     let marks = LabelNames::new("tenure.dev");
     let planned = Planned {
         namespace: "tenure-probes".into(),
@@ -103,7 +103,7 @@ fn a_pod_of_a_probe_ends_by_itself_and_bears_its_step() {
 }
 
 #[test]
-fn what_a_pod_asks_for_is_counted_as_the_scheduler_counts() {
+fn the_requests_of_a_pod_are_counted_like_the_scheduler_counts_them() {
     let gpus = |n: u64| json!({ "resources": { "limits": { "nvidia.com/gpu": n.to_string(), "cpu": "1" } } });
     let sidecar = |n: u64| {
         let mut one = gpus(n);

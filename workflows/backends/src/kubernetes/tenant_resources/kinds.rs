@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_called_by_a_name_that_finds_its_group_again() {
+    fn the_name_of_every_kind_identifies_its_group() {
         for (kind, group) in
             OWN.into_iter().chain([("Namespace", ""), ("Job", "batch"), ("Queue", "scheduling.volcano.sh")])
         {

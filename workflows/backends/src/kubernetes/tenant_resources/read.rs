@@ -231,7 +231,7 @@ mod tests {
 
     /// If a page expires, the list starts again, so that no object is missing or listed twice.
     #[tokio::test]
-    async fn a_list_that_runs_out_between_two_pages_is_begun_again() {
+    async fn a_list_that_expires_between_two_pages_starts_again() {
         let (all, asked) = listed(&[
             (200, r#"{"kind":"List","metadata":{"continue":"old"},"items":[{"a":1}]}"#),
             (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#),
@@ -248,7 +248,7 @@ mod tests {
 
     /// While a server starts, groups defined by others are missing; their kinds must not count as absent.
     #[tokio::test]
-    async fn a_server_that_is_not_ready_serves_nobody_knows_what() {
+    async fn the_kinds_of_a_server_that_is_not_ready_are_unknown() {
         let (reader, _) = serving(vec![(500, "[-]autoregister-completion failed")]).await;
 
         let error = reader.kind("Widget.example.org").await.unwrap_err();
@@ -259,7 +259,7 @@ mod tests {
     /// A ready server may not yet list kinds defined by others. They must not count as absent, unless they are not
     /// defined or their definition was rejected.
     #[tokio::test]
-    async fn a_kind_that_is_defined_and_not_listed_is_not_absent() {
+    async fn a_defined_kind_that_is_not_listed_is_not_absent() {
         const NAMES: &str = r#"{"kind":"List","metadata":{},"items":[{"metadata":{"name":"widgets.example.org"}},{"metadata":{"name":"gears.example.com"}}]}"#;
         const NONE: &str = r#"{"kind":"List","metadata":{},"items":[]}"#;
         const TAKEN: &str = r#"{"kind":"List","metadata":{},"items":[{"metadata":{"name":"widgets.example.org"},
@@ -289,7 +289,7 @@ mod tests {
 
     /// A server that has just started has not loaded its authorisation rules and denies requests that it allows later.
     #[tokio::test]
-    async fn a_denial_of_a_server_that_is_not_ready_is_no_denial() {
+    async fn a_denial_by_a_server_that_is_not_ready_does_not_count() {
         let list = (200, r#"{"kind":"List","metadata":{},"items":[{"a":1}]}"#);
         let (all, asked) = listed(&[DENIED, (500, "not ready"), DENIED, (200, "ok"), list]).await;
 
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_whole_list_is_an_error_with_the_kind_and_never_an_absence() {
+    async fn an_incomplete_list_is_an_error_with_the_kind_and_never_an_absence() {
         let half = (200, r#"{"kind":"List","metadata":{"continue":"c"},"items":[]}"#);
         for answers in [
             &[DENIED, (200, "ok"), DENIED][..],

@@ -209,7 +209,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_volume_says_where_its_data_is_and_what_becomes_of_them() {
+    fn a_volume_reports_where_its_data_is_and_its_reclaim_policy() {
         let csi = json!({
             "spec": {
                 "capacity": { "storage": "1Gi" },
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_has_gone_is_known_by_its_name() {
+    fn a_removed_namespace_is_recognised_by_its_name() {
         assert_eq!(by_name("t-acme--prod"), Some("acme"));
         assert_eq!((by_name("t-acme"), by_name("kube-system")), (None, None));
     }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_fenced_only_when_it_is_silent_and_barred() {
+    fn a_node_is_fenced_only_if_it_is_unreachable_and_barred() {
         let node = |ready: &str, taint: &str| {
             json!({
                 "spec": { "taints": [{ "key": taint }] },

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_come_back_as_they_were_and_those_of_others_stay() {
+    fn weights_are_restored_and_those_of_others_stay() {
         let route = json!({ "spec": { "rules": [
             { "backendRefs": [{ "name": "llm", "weight": 3 }, { "name": "other", "weight": 7 }] },
             { "matches": [{}], "backendRefs": [{ "name": "llm" }] },

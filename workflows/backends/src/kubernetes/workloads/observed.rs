@@ -245,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_pod_is_of_a_workload_by_label_by_kueues_word_or_by_a_common_owner_and_else_not() {
+    fn a_pod_belongs_to_a_workload_only_by_label_kueue_name_or_common_owner() {
         let key = "tenure.dev/workload";
         let queued = json!({ "metadata": { "ownerReferences": [{ "uid": "job-1" }] } });
         let pod = |metadata: Value| json!({ "metadata": metadata });
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_are_numbers_or_not_known() {
+    fn gpu_indexes_are_numbers_or_unknown() {
         assert_eq!(indexes("0, 3"), Some([0, 3].into()));
         assert_eq!(indexes(""), None);
         assert_eq!(indexes("GPU-5f1d"), None);

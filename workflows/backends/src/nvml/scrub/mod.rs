@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_that_differs_is_counted_and_no_other() {
+    fn exactly_the_differing_bytes_are_counted() {
         let word = [1, 2, 3, 4];
         let block = word.repeat(100);
         assert_eq!(differing(&block, word), 0);

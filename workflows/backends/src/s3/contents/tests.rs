@@ -6,7 +6,7 @@ fn page(items: &[u8], next: Option<&str>) -> Page<u8> {
 }
 
 #[test]
-fn an_empty_page_with_more_behind_it_is_not_the_end() {
+fn an_empty_page_with_a_continuation_is_not_the_end() {
     assert_eq!(page(&[], Some("a")).has_ended_or_shows(None, "b"), Ok(false));
     assert_eq!(page(&[], None).has_ended_or_shows(None, "b"), Ok(true));
     assert_eq!(page(&[1], Some("a")).has_ended_or_shows(None, "b"), Ok(true));
@@ -15,7 +15,7 @@ fn an_empty_page_with_more_behind_it_is_not_the_end() {
 }
 
 #[test]
-fn a_page_that_leads_to_itself_says_nothing_of_the_bucket() {
+fn a_list_page_that_refers_to_itself_is_an_error() {
     let from = ("a".to_owned(), String::new());
     for items in [&[][..], &[1]] {
         let refused = page(items, Some("a")).has_ended_or_shows(Some(&from), "b").unwrap_err();
@@ -24,7 +24,7 @@ fn a_page_that_leads_to_itself_says_nothing_of_the_bucket() {
 }
 
 #[test]
-fn a_bucket_is_under_the_key_of_its_tenant_only_when_every_locked_version_is() {
+fn a_bucket_counts_as_encrypted_by_its_tenant_only_if_every_locked_version_is() {
     let under = |keys: &[Option<&str>]| {
         let mut held = Contents::default();
         for key in keys {
@@ -41,7 +41,7 @@ fn a_bucket_is_under_the_key_of_its_tenant_only_when_every_locked_version_is() {
 }
 
 #[test]
-fn the_last_lock_to_end_is_the_one_that_is_told() {
+fn the_latest_end_of_all_locks_is_reported() {
     let mut held = Contents::default();
     for day in ["2027-01-01T00:00:00Z", "2031-05-01T00:00:00Z", "2026-12-01T00:00:00Z"] {
         held.lock(Lock { until: day.into(), under: None });

@@ -23,7 +23,7 @@ fn target(bypass: bool) -> S3Target {
 }
 
 #[test]
-fn a_lock_keeps_until_its_day_and_a_hold_until_it_is_lifted() {
+fn a_lock_lasts_until_its_date_and_a_legal_hold_until_it_is_lifted() {
     let now: DateTime<Utc> = "2026-11-22T08:00:00Z".parse().unwrap();
     let (gone, far) = (Some("2026-11-22T07:59:59.000000000Z"), Some("2026-11-23T00:00:00.000000000Z"));
     let day = Ok(Some("2026-11-23T00:00:00Z".to_owned()));
@@ -93,7 +93,7 @@ const DENIED: (u16, &str) = (403, "<Error><Code>AccessDenied</Code></Error>");
 
 /// Stores omit locks from the answer to HEAD if the caller may not read them.
 #[tokio::test]
-async fn a_lock_that_head_does_not_name_is_asked_for_by_name() {
+async fn a_lock_missing_in_the_head_answer_is_requested_separately() {
     let on = (200, "<LegalHold><Status>ON</Status></LegalHold>");
     let day = (
         200,
@@ -110,14 +110,14 @@ async fn a_lock_that_head_does_not_name_is_asked_for_by_name() {
 }
 
 #[tokio::test]
-async fn a_lock_that_may_not_be_read_is_never_taken_for_none() {
+async fn an_unreadable_lock_never_counts_as_no_lock() {
     for (hold, retention) in [(DENIED, NONE), (NONE, DENIED)] {
         assert_eq!(told(hold, retention).await.unwrap_err().class, Class::Permanent);
     }
 }
 
 #[tokio::test]
-async fn a_version_that_its_store_does_not_describe_is_told_with_a_remedy() {
+async fn a_version_without_a_description_is_reported_with_a_remedy() {
     let error = told_after(400, NONE, NONE).await.unwrap_err();
     assert!(error.class == Class::Permanent && error.message.contains("SSE-C"), "{error}");
 }

@@ -140,7 +140,7 @@ mod tests {
 
     /// The code that accepts calls is not involved, so its faults are detected.
     #[test]
-    fn what_must_never_happen_is_seen_in_the_record_alone() {
+    fn forbidden_states_are_found_from_the_record_only() {
         let free = |epoch| Some((None, epoch));
         let of = |tenant, epoch| Some((Some(tenant), epoch));
 

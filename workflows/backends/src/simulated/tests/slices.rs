@@ -348,7 +348,7 @@ impl History {
 /// S-44: slices are bought, assigned, lent and returned as slices, and a whole GPU of a partitioned node is never
 /// assigned.
 #[tokio::test]
-async fn after_any_history_of_slices_books_layout_and_node_agree() {
+async fn ledger_layout_and_node_agree_after_any_sequence_of_slice_operations() {
     for seed in 1..=1_000 {
         let mut history = History::new(seed).await;
         history.check(&format!("seed {seed}, before its first step")).await;

@@ -258,7 +258,7 @@ mod tests {
     use super::{FaultKind, Script, like};
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_every_name() {
         assert!(like("t-acme*", "t-acme--prod"));
         assert!(like("*-prod", "t-acme--prod"));
         assert!(like("a*b*c", "a--b-b-c"));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_in_the_documentation_is_one() {
+    fn the_documented_script_is_valid() {
         let text = include_str!("../../../../../docs/backends/contract.md");
         let json = text.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
 

@@ -44,7 +44,7 @@ fn a_certificate_of_the_first_version_names_no_observation_and_each_field_has_a_
 }
 
 #[test]
-fn a_record_that_names_some_observations_and_lacks_one_that_it_needs_is_refused() {
+fn a_record_with_a_missing_observation_is_refused() {
     use crate::destruction::{Aspect, Look};
     let found = verified();
     let certificate = found.certificate.unwrap();

@@ -299,7 +299,7 @@ mod tests {
     use std::{collections::BTreeMap, fs};
 
     #[test]
-    fn decisions_are_named_as_the_journal_names_them() {
+    fn decisions_have_the_names_of_the_journal() {
         let named = [ASSEMBLE, BEGIN_DESTROYING, CHECK_LEAVING, TAKE_INVENTORY, FILE_RECORDS, FILE_NODE];
         let names = [
             AssembleCertificate::NAME,

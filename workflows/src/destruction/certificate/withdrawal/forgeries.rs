@@ -58,7 +58,7 @@ fn verified(file: &str, statements: &str, keys: &[&SigningKey]) -> Verification 
 }
 
 #[tokio::test]
-async fn a_withdrawn_certificate_is_refused_and_the_refusal_says_by_whom_and_why() {
+async fn a_withdrawn_certificate_is_refused_with_the_author_and_the_reason() {
     let (file, certificate, reference) = certificate().await;
     let mut other = statement(&certificate, reference.clone());
     other.certificate =
@@ -115,7 +115,7 @@ const RESIGNED: [(&str, &str, Forge); 8] = [
 ];
 
 #[tokio::test]
-async fn each_forged_withdrawal_withdraws_nothing_and_is_named() {
+async fn each_forged_withdrawal_has_no_effect_and_is_named() {
     let (file, certificate, reference) = certificate().await;
     let genuine = statement(&certificate, reference);
     for (what, field, forge) in RESIGNED {
@@ -129,7 +129,7 @@ async fn each_forged_withdrawal_withdraws_nothing_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_withdrawal_counts_by_the_key_of_the_certificate_only() {
+async fn a_withdrawal_counts_only_with_the_key_of_the_certificate() {
     let (file, certificate, reference) = certificate().await;
     let said = statement(&certificate, reference);
     let (genuine, foreign) = (signed(&said, &key()).await, signed(&said, &other_key()).await);
@@ -151,7 +151,7 @@ async fn a_withdrawal_counts_by_the_key_of_the_certificate_only() {
 }
 
 #[tokio::test]
-async fn a_certificate_cannot_pass_for_its_withdrawal() {
+async fn a_certificate_is_not_accepted_as_its_withdrawal() {
     let (file, certificate, reference) = certificate().await;
     refused(&verified(&file, &file, &[&key()]), "a certificate as a statement", "envelope");
 

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_booking_moves_to_where_its_workload_was_seen_and_a_plan_makes_way() {
+    fn a_booking_moves_to_its_observed_workload_and_planned_placements_move_away() {
         let both = [("n-0", 8), ("n-1", 8)];
         let moved = settled(&both, &[("r1", seen(&[("n-0", 8)], &[("n-1", 8)]))]).unwrap();
         assert_eq!(moved, [("r1".to_owned(), spread(&[("n-1", 8)]))].into());
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_of_a_workload_stays_where_it_is_planned() {
+    fn the_unobserved_part_of_a_workload_stays_where_it_is_planned() {
         let part = [("wide", seen(&[("n-0", 8)], &[("n-1", 3)]))];
         let moved = settled(&[("n-0", 8), ("n-1", 8)], &part).unwrap();
         assert_eq!(moved["wide"], spread(&[("n-0", 5), ("n-1", 3)]));
     }
 
     #[test]
-    fn who_was_seen_where_it_is_booked_is_not_moved_for_another() {
+    fn a_workload_observed_at_its_booking_is_not_moved_for_another() {
         let firm = Booking { firm: true, ..planned(&[("n-1", 8)]) };
         let both = [("n-0", 8), ("n-1", 8)];
         let moved = settled(&both, &[("a", firm), ("b", seen(&[("n-0", 8)], &[("n-1", 8)]))]).unwrap();
@@ -121,7 +121,7 @@ mod tests {
 
     /// For random observations, each booking keeps its amount and each node its capacity. Observed amounts are booked at the observed node if they fit.
     #[test]
-    fn random_sightings_neither_make_nor_lose_a_gpu() {
+    fn random_observations_neither_create_nor_lose_a_gpu() {
         let mut seed = 11_u64;
         let mut draw = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -99,24 +99,24 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_that_runs_on_another_node_than_planned_takes_nothing_away() {
+    fn a_workload_on_an_unplanned_node_withholds_no_other_gpus() {
         assert_eq!(of(&[node(8, 0, 0, 0), node(8, 8, 8, 0)]), [0, 0]);
     }
 
     #[test]
-    fn what_no_booking_explains_is_given_to_nobody() {
+    fn gpus_in_use_without_a_booking_are_not_available() {
         assert_eq!(of(&[node(8, 8, 3, 0), node(8, 8, 0, 0)]), [3, 0]);
         assert_eq!(of(&[node(8, 6, 0, 0), node(8, 8, 5, 0)]), [0, 3], "two of five are the booked ones");
     }
 
     #[test]
-    fn an_unknown_workload_that_is_named_is_never_taken_for_a_booked_one() {
+    fn a_named_unknown_workload_is_never_treated_as_a_booked_one() {
         assert_eq!(of(&[node(8, 0, 0, 0), node(8, 8, 8, 8)]), [0, 8]);
         assert_eq!(of(&[node(8, 0, 8, 8), node(8, 8, 0, 0)]), [0, 8], "the booked one needs the other node");
     }
 
     #[test]
-    fn a_node_that_was_not_seen_gives_nothing_away_and_explains_nothing() {
+    fn an_unobserved_node_has_no_assignable_gpus_and_explains_none() {
         let lost = RoomFinding::new(NodeRoom { capacity: 8, free: 4, astray: 0 }, None, 0);
         assert!(!lost.has_idle_bookings());
         assert_eq!(of(&[lost]), [4]);
@@ -124,7 +124,7 @@ mod tests {
 
     /// In sum, the assignable GPUs equal the idle GPUs of the cluster, less bookings that have not started.
     #[test]
-    fn in_sum_nothing_is_given_away_that_the_cluster_does_not_have_and_nothing_is_kept_back() {
+    fn the_assignable_gpus_are_the_idle_ones_less_open_bookings() {
         let mut seed = 7_u64;
         let mut draw = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

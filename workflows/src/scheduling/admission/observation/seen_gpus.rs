@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_gets_a_gpu_that_was_only_planned_and_not_one_that_was_left() {
+    fn an_earmark_gets_a_planned_gpu_and_not_an_uncleaned_one() {
         let mut there = node(&[("a", &[0, 1], RUNS), ("demand", &[3], ASIDE)]);
         assert!(!moves(&mut there, &[3, 4], Some(&[0])));
         assert_eq!((on(&there, "a"), on(&there, "demand")), ([3, 4].into(), [1].into()));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_gets_a_free_gpu_if_all_were_left() {
+    fn an_earmark_gets_a_free_gpu_if_all_others_are_uncleaned() {
         let mut there = node(&[("a", &[0], RUNS), ("demand", &[3], ASIDE)]);
         assert!(!moves(&mut there, &[3], Some(&[0, 1])));
         assert_eq!((on(&there, "a"), on(&there, "demand")), ([3].into(), [2].into()));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_is_in_the_way_if_no_clean_gpu_is_left() {
+    fn an_earmark_blocks_a_move_if_no_clean_gpu_remains() {
         let mut there = node(&[("a", &[0], RUNS), ("b", &[1, 2, 4, 5, 6, 7], RUNS), ("demand", &[3], ASIDE)]);
         assert!(moves(&mut there, &[3], Some(&[0])));
         assert_eq!((on(&there, "a"), on(&there, "demand")), ([0].into(), [3].into()));

@@ -23,7 +23,7 @@ fn started_by(books: &mut Books, running: &[SeenWorkload]) -> Vec<String> {
 
 /// A Slurm job waits for the nodes that its start named. So only a moved plan is sent to the cluster.
 #[test]
-fn a_plan_that_moves_to_another_node_is_started_again_with_the_new_plan() {
+fn a_workload_that_moves_to_another_node_is_started_again_there() {
     let all = [0, 1, 2, 3, 4, 5, 6, 7];
     let mut books = Books::new(2, &[("one", 8), ("two", 8)]);
     books.submit("one", "a", 8);

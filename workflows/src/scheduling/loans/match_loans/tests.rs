@@ -108,7 +108,7 @@ fn apply(open: &[OpenLoan], settlement: &Settlement, next: &mut u64) -> Vec<Open
 /// I-8, over 3,000 random changes: each borrower has its usage above the nominal quota on loan, and no lender lends more than its idle amount. No other
 /// arrangement of loans could have covered the rest.
 #[test]
-fn loans_are_settled_as_far_as_lenders_go() {
+fn loans_are_matched_up_to_the_limits_of_lenders() {
     let mut dice = Dice(7);
     for round in 0..300_u64 {
         let count = 2 + usize::try_from(dice.roll(4)).unwrap();
