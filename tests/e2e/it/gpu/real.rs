@@ -97,7 +97,7 @@ async fn clients(node: &LocalNode, stamp: &CallMetadata) -> Vec<Client> {
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
+#[ignore = "needs an idle GPU"]
 async fn a_gpu_is_reported_as_its_manufacturer_describes_it() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
 
@@ -127,7 +127,7 @@ async fn a_gpu_is_reported_as_its_manufacturer_describes_it() {
     for (fact, told) in facts.gpus.iter().zip(smi(counted)) {
         let (uuid, [now, ever, corrected]) = (&fact.uuid, [&told[0], &told[1], &told[2]]);
         let same = format!(
-            "{uuid}: uncorrected {now}, uncorrected ever {ever}, corrected {corrected}, rows remapped "
+            "{uuid}: uncorrected {now}, uncorrected in total {ever}, corrected {corrected}, rows remapped "
         );
         assert!(health.report.contains(&same), "{same}: {}", health.report);
     }
@@ -138,12 +138,12 @@ async fn a_gpu_is_reported_as_its_manufacturer_describes_it() {
 
 /// Nothing is partitioned: only the plan is checked.
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
+#[ignore = "needs an idle GPU"]
 async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let modes = smi("mig.mode.current,mig.mode.pending");
     if modes.iter().flatten().any(|mode| mode != "Disabled") {
-        println!("skipped: there is a GPU with partitions, or one that can have none: {modes:?}");
+        println!("skipped: a GPU has partitions or does not support them: {modes:?}");
         return;
     }
     let dry = |mut stamp: CallMetadata| {
@@ -169,7 +169,7 @@ async fn a_dry_run_of_a_layout_knows_the_profiles_of_the_gpu_and_touches_none() 
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
+#[ignore = "needs an idle GPU"]
 async fn a_gpu_in_use_is_not_scrubbed_until_its_tenant_has_left() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let gpu = BTreeSet::from([0]);
@@ -199,7 +199,7 @@ async fn a_gpu_in_use_is_not_scrubbed_until_its_tenant_has_left() {
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
+#[ignore = "needs an idle GPU"]
 async fn a_gpu_that_is_being_scrubbed_counts_as_in_use_for_others() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let (other, own) = (here.other(), std::process::id());
@@ -234,7 +234,7 @@ async fn as_another_process() {
 }
 
 #[tokio::test]
-#[ignore = "needs a GPU that nobody uses"]
+#[ignore = "needs an idle GPU"]
 async fn an_interrupted_scrub_starts_again() {
     let (here, mut stamps) = (Here::new().await, Stamps::new().await);
     let gpu = BTreeSet::from([0]);
