@@ -3,8 +3,9 @@
 #
 #   prepare.sh        as root; prints failed installations, and ends with 1 if there are any
 #
-# Packages come from the machine's own package lists. The Kubernetes API server is built once for each machine, which takes a
-# quarter of an hour on two slow cores, and is stored in ${TENURE_CACHE:-~/.cache/tenure}.
+# Packages come from the machine's own package lists. Both servers of Kubernetes are built once for each machine, the old one from Debian's
+# source and a current one from Go modules, each in a quarter of an hour on two slow cores. They are stored in
+# ${TENURE_CACHE:-~/.cache/tenure}. TENURE_KUBERNETES names another version than the newest, such as `oldest`.
 set -uo pipefail
 cd "$(dirname "$0")"
 
@@ -12,6 +13,7 @@ packages=(
     etcd-server openssl jq golang-1.19-go binutils systemd
     slurm-wlm slurmctld slurmd slurm-client slurmrestd slurmdbd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin mariadb-server munge
     ceph-mon ceph-osd radosgw ceph-common
+    containerd runc containernetworking-plugins iproute2
     softhsm2 opensc valgrind
     chromium chromium-driver
     docker-registry knot bind9-dnsutils curl python3-venv
@@ -31,6 +33,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         { echo "prepare: not to be had: ${missing[*]}"; failed=1; }
 fi
 ./kubernetes-build.sh >/dev/null || { echo "prepare: the Kubernetes API server could not be built"; failed=1; }
+./cluster-build.sh "${TENURE_KUBERNETES:-newest}" >/dev/null || { echo "prepare: a current Kubernetes could not be built"; failed=1; }
 ./oidc-up.sh --prepare || { echo "prepare: the OpenID provider could not be installed"; failed=1; }
 ./scim-up.sh --prepare || { echo "prepare: the SCIM service could not be installed"; failed=1; }
 ./chart.sh ../../api/packaging/helm/tenure tenure tenure >/dev/null || { echo "prepare: the renderer of charts could not be built"; failed=1; }

@@ -1,5 +1,6 @@
 //! End-to-end tests of Tenure on real servers.
 
+mod clusters;
 mod console;
 mod drives;
 mod gpu;

@@ -18,7 +18,7 @@ pub(crate) mod queues;
 mod rights;
 mod running;
 pub(crate) mod server;
-mod steps;
+pub(crate) mod steps;
 mod survey;
 mod watches;
 pub(crate) mod webhook;

@@ -77,6 +77,11 @@ impl KubernetesCluster {
 }
 
 impl Attempt<'_> {
+    /// Returns the deadline of the call.
+    pub(crate) fn until(&self) -> Instant {
+        self.until
+    }
+
     /// Returns the namespace for pods outside of the tenant.
     pub(crate) fn outside(&self) -> &str {
         &self.on.target.probe_namespace

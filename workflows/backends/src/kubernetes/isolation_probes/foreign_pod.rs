@@ -1,7 +1,8 @@
 //! Probes that a foreign pod is not scheduled on the tenant's nodes, while a pod of the tenant is.
 
-use crate::kubernetes::labels::text;
+use crate::kubernetes::labels::{at, text};
 use crate::kubernetes::{
+    client::request::escaped,
     isolation_probes::{
         attempt::Attempt,
         probe_pod::{Planned, Task, name},
@@ -12,6 +13,9 @@ use engine::ActionError;
 use serde_json::Value;
 use workflows::platform::ProbeFinding;
 
+/// The reason of current schedulers (1.34, 1.37) for a taint that a pod does not tolerate. Earlier ones also name the taint.
+const TAINTED: &str = "untolerated taint(s)";
+
 /// The scheduler's decision about the foreign pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ForeignPodResult {
@@ -21,7 +25,8 @@ pub(crate) enum ForeignPodResult {
     Off(String),
 }
 
-/// Returns the decision, if any. The pod counts as kept off only if the scheduler names this taint.
+/// Returns the decision, if any. The pod counts as kept off only if the scheduler names this taint, or names none as the
+/// reason: then [`taint_of`] must find it on the node.
 pub(crate) fn foreign_pod_result(pod: &Value, taint: &str) -> Option<ForeignPodResult> {
     if !node(pod).is_empty() {
         return Some(ForeignPodResult::On(node(pod).to_owned()));
@@ -29,7 +34,17 @@ pub(crate) fn foreign_pod_result(pod: &Value, taint: &str) -> Option<ForeignPodR
     let scheduled = condition(pod, "PodScheduled")?;
     let kept = text(scheduled, &["status"]) == "False" && text(scheduled, &["reason"]) == "Unschedulable";
     let why = text(scheduled, &["message"]);
-    (kept && why.contains(taint)).then(|| ForeignPodResult::Off(why.to_owned()))
+    let by_taint = why.contains(taint) || why.contains(TAINTED);
+    (kept && by_taint).then(|| ForeignPodResult::Off(why.to_owned()))
+}
+
+/// Returns the node's taint with this key, as `KEY: VALUE`, if it keeps pods off.
+pub(crate) fn taint_of(node: &Value, key: &str) -> Option<String> {
+    let taints = at(node, &["spec", "taints"]).and_then(Value::as_array)?;
+    let keeps = |taint: &&Value| {
+        text(taint, &["key"]) == key && ["NoSchedule", "NoExecute"].contains(&text(taint, &["effect"]))
+    };
+    taints.iter().find(keeps).map(|taint| format!("{key}: {}", text(taint, &["value"])))
 }
 
 impl Attempt<'_> {
@@ -62,8 +77,15 @@ impl Attempt<'_> {
         Ok(match self.seen(&foreign, |pod| foreign_pod_result(pod, &taint)).await? {
             ForeignPodResult::On(node) => let_on(&node),
             ForeignPodResult::Off(why) => {
+                // The scheduler looks at taints before it looks at room: on this node the reason was a taint, and the
+                // tenant's own pod tolerates no other.
+                let path = format!("/api/v1/nodes/{}", escaped(&host));
+                let node = self.on.object(&path, self.until()).await?.unwrap_or_default();
+                let Some(taint) = taint_of(&node, &taint) else {
+                    return Err(self.undecided(&format!("node {host} has no taint of the tenant's: {why}")));
+                };
                 let transcript = format!(
-                    "a pod of the tenant was placed on node {host}, and a pod without its toleration was not: {why}"
+                    "a pod of the tenant's was placed on node {host} with the taint {taint}, one without its toleration was not: {why}"
                 );
                 ProbeFinding { held: true, transcript }
             }

@@ -3,7 +3,7 @@
 use crate::kubernetes::labels::LabelNames;
 use crate::kubernetes::{
     isolation_probes::{
-        foreign_pod::{ForeignPodResult, foreign_pod_result},
+        foreign_pod::{ForeignPodResult, foreign_pod_result, taint_of},
         probe_pod::{Planned, Task, address, name, pod},
         traffic::{Outcome, verdict},
     },
@@ -52,6 +52,19 @@ fn only_a_rejection_because_of_the_taint_proves_that_foreign_pods_are_excluded()
     let taint = "0/1 nodes are available: 1 node(s) had untolerated taint {tenure.dev/tenant: acme}.";
     let off = foreign_pod_result(&pod("Unschedulable", taint), "tenure.dev/tenant");
     assert_eq!(off, Some(ForeignPodResult::Off(taint.into())));
+    // Current schedulers do not name the taint: it is looked up on the node.
+    let unnamed =
+        "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available.";
+    let off = foreign_pod_result(&pod("Unschedulable", unnamed), "tenure.dev/tenant");
+    assert_eq!(off, Some(ForeignPodResult::Off(unnamed.into())));
+    let node = |effect: &str| json!({ "spec": { "taints": [{ "key": "tenure.dev/tenant", "value": "acme", "effect": effect }] } });
+    assert_eq!(
+        taint_of(&node("NoSchedule"), "tenure.dev/tenant").as_deref(),
+        Some("tenure.dev/tenant: acme")
+    );
+    for other in [node("PreferNoSchedule"), json!({ "spec": {} })] {
+        assert_eq!(taint_of(&other, "tenure.dev/tenant"), None, "{other}");
+    }
     for (reason, message) in
         [("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu."), ("SchedulingGated", taint)]
     {
