@@ -154,7 +154,8 @@ fn a_gpu_with_two_holders_is_unconfirmed_until_one_has_ended() {
 
 #[test]
 fn only_a_complete_look_at_a_healthy_unused_gpu_counts() {
-    let wrong: [(fn(&mut DeviceReport), GpuState); 5] = [
+    type Change = fn(&mut DeviceReport);
+    let wrong: [(Change, GpuState); 5] = [
         (|gpu| gpu.open = Some([4711].into()), unconfirmed(Doubt::Open)),
         (|gpu| gpu.open = None, unconfirmed(Doubt::NotLooked)),
         (|gpu| gpu.holders = None, unconfirmed(Doubt::HolderUnknown)),

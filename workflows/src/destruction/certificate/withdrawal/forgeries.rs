@@ -169,7 +169,7 @@ async fn a_withdrawal_counts_by_a_key_that_succeeds_the_key_of_the_certificate()
     assert_eq!(found.problems.iter().map(|it| it.field.as_str()).collect::<Vec<_>>(), ["withdrawn"]);
 
     // A chain with a gap, a chain in the wrong direction, and a link without the signature of the old key.
-    let wrong = vec![link(&third, &key())];
+    let wrong = [link(&third, &key())];
     for incomplete in [&chain[..1], &chain[1..], &wrong[..], &chain[..0]] {
         refused(&verified(&file, &with(incomplete), &[&key()]), "no chain", "keyid");
     }
