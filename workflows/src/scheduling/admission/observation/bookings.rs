@@ -18,13 +18,15 @@ pub(super) struct Booking<P = NodeId> {
     pub(super) booked: Spread<P>,
     /// The observed amounts, if it was observed.
     pub(super) seen: Option<Spread<P>>,
+    /// The booked amounts of which the observation says nothing. They stay before others.
+    pub(super) unseen: Spread<P>,
     /// True if it was observed where it is booked, or may not be moved for another reason.
     pub(super) firm: bool,
 }
 
 impl<P> Default for Booking<P> {
     fn default() -> Self {
-        Self { booked: Spread::new(), seen: None, firm: false }
+        Self { booked: Spread::new(), seen: None, unseen: Spread::new(), firm: false }
     }
 }
 
@@ -42,11 +44,12 @@ pub(super) fn settle<P: Clone + Ord>(
     let firm = bookings.iter().filter(|(_, it)| it.firm).map(|(name, it)| (name.as_str(), &it.booked, true));
     let moving = || bookings.iter().filter(|(_, it)| !it.firm);
     let seen = moving().filter_map(|(name, it)| Some((name.as_str(), it.seen.as_ref()?, true)));
+    let unseen = moving().map(|(name, it)| (name.as_str(), &it.unseen, false));
     let rest =
         moving().filter(|(_, it)| it.seen.is_some()).map(|(name, it)| (name.as_str(), &it.booked, false));
     let plans =
         moving().filter(|(_, it)| it.seen.is_none()).map(|(name, it)| (name.as_str(), &it.booked, false));
-    for (name, wanted, runs_there) in firm.chain(seen).chain(rest).chain(plans) {
+    for (name, wanted, runs_there) in firm.chain(seen).chain(unseen).chain(rest).chain(plans) {
         let left = left.get_mut(name)?;
         for (at, amount) in wanted {
             if !runs_there && !may_use(name, at, &state.users) {

@@ -251,6 +251,8 @@ impl AdmissionTx {
                 book.users.entry(at.clone()).or_default().insert(name.clone());
             }
             if let Some(booking) = book.bookings.get_mut(&name) {
+                let on_others = booking.booked.iter().filter(|((node, _), _)| !on.contains_key(node));
+                booking.unseen = on_others.map(|(at, amount)| (at.clone(), *amount)).collect();
                 booking.seen = Some(seen);
             }
         }
