@@ -151,6 +151,22 @@ fn a_key_file_is_created_once_readable_by_its_owner_only_and_read_again() {
     assert!(KeyFile::new(&path).load_or_create().unwrap_err().contains("PRIVATE KEY"));
 }
 
+/// A crash left the beginning of a statement without the end of its line.
+#[test]
+fn an_incomplete_statement_of_succession_does_not_hide_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = KeyFile::new(dir.path().join(KeyFile::NAME));
+    let old = file.load_or_create().unwrap();
+    std::fs::write(dir.path().join(KeySuccessions::NAME), "{\"payload\"").unwrap();
+    assert!(file.succeed(&old, at(1), "no change").unwrap_err().contains("no statement is necessary"));
+
+    file.rotate(at(1), "yearly").unwrap();
+
+    let key = file.load_or_create().unwrap().public_key();
+    assert_ne!(key, old.public_key());
+    assert_eq!(file.public_keys().unwrap(), [key, old.public_key()]);
+}
+
 #[test]
 fn the_printable_page_shows_every_field_and_escapes_markup() {
     let mut things = things();

@@ -270,7 +270,7 @@ async fn a_tenant_that_keeps_writing_does_not_ask_the_approvers_without_end() {
         just_before(&stage, "Surveying").await;
         let next = if round < 3 { "AwaitingDestruction" } else { "AwaitingWriteStop" };
         assert_eq!(stage.until(next).await.0, next);
-        let change = format!("holds {} objects", (1_000 << round) + 2);
+        let change = format!("has {} objects", (1_000 << round) + 2);
         let listed = changes(&stage).await.to_string();
         assert!(listed.contains(&change), "{change}: {listed}");
     }

@@ -228,6 +228,12 @@ fn a_tenant_is_placed_in_no_cluster_with_a_class_that_is_kept_apart_from_its_own
     assert_eq!(failed(&asked, &apart("batch", "batch")), None, "the tenant has no batch");
     let own = failed(&facts(request(REQUEST)), &apart("research", "production")).unwrap();
     assert!(own.contains("eu-1 would also run"), "{own}");
+    let one_class = apart("production", "production");
+    assert_eq!(failed(&facts(request(REQUEST)), &one_class), None, "no other tenant has production");
+    for candidate in &mut asked.candidates {
+        candidate.classes = [WorkspaceClass::Production].into();
+    }
+    assert!(failed(&asked, &one_class).is_some(), "another tenant has production");
 }
 
 /// S-14: free capacity does not matter.

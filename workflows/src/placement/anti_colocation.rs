@@ -21,7 +21,10 @@ pub(super) fn beside_a_class_kept_apart(candidate: &Candidate, constraints: &Con
     let here = |rule: &&ClassesApart| rule.region.as_ref().is_none_or(|region| *region == candidate.region);
     let is_own = |class| constraints.apart.iter().any(|rule| rule.own == class);
     let met = constraints.apart.iter().filter(here);
-    let mut met = met.filter(|rule| candidate.classes.contains(&rule.other) || is_own(rule.other));
+    // A rule for one class separates tenants, not the workspaces of one tenant, which share its cluster.
+    let mut met = met.filter(|rule| {
+        candidate.classes.contains(&rule.other) || (rule.own != rule.other && is_own(rule.other))
+    });
     let rule = met.next()?;
     let verb = if candidate.classes.contains(&rule.other) { "runs" } else { "would also run" };
     let (other, own) = (<&str>::from(rule.other), <&str>::from(rule.own));

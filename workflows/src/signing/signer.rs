@@ -211,9 +211,13 @@ impl KeyFile {
     /// States that the key of the file succeeds `old`, and returns the statement.
     ///
     /// # Errors
-    /// The problem of a file, with its path.
+    /// The problem of a file, with its path; or `old` is the key of the file.
     pub fn succeed(&self, old: &SigningKey, at: Moment, reason: &str) -> Result<String, String> {
-        let line = KeySuccession::sign(old, &self.load_or_create()?, at, reason);
+        let key = self.load_or_create()?;
+        if key.public_key() == old.public_key() {
+            return Err(format!("{} is this key: no statement is necessary", self.path.display()));
+        }
+        let line = KeySuccession::sign(old, &key, at, reason);
         self.append_succession(&line).map_err(|error| format!("{}: {error}", KeySuccessions::NAME))?;
         Ok(line)
     }
@@ -239,14 +243,19 @@ impl KeyFile {
             std::fs::rename(&aside, &self.path)?;
             sync_folder(&self.path)
         });
-        replaced.map_err(named)?;
+        if let Err(error) = replaced {
+            // A new key that is not in use does not stay behind.
+            drop(std::fs::remove_file(&aside));
+            return Err(named(error));
+        }
         Ok(line)
     }
 
     fn append_succession(&self, line: &str) -> io::Result<()> {
         let path = self.path.with_file_name(KeySuccessions::NAME);
         let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
-        file.write_all(format!("{line}\n").as_bytes())?;
+        // An incomplete line, which a crash left, must not swallow this one. Empty lines are ignored.
+        file.write_all(format!("\n{line}\n").as_bytes())?;
         file.sync_all()?;
         sync_folder(&path)
     }

@@ -167,6 +167,24 @@ fn an_evicted_workload_gives_back_the_slices_of_the_gpus_on_which_it_ran() {
     assert_eq!(books.violations(), Vec::<String>::new());
 }
 
+#[test]
+fn slices_on_a_node_of_which_an_observation_says_nothing_stay_there() {
+    let mut books = sliced(true);
+    submit(&mut books, "one", "a", 4);
+    observe(&mut books, &[named("a", "n-0", &[0, 0]), named("a", "n-1", &[1, 1])]);
+    assert_eq!(booked(&books, "a"), at(&[("n-0", 0, 2), ("n-1", 1, 2)]));
+
+    observe(&mut books, &[named("a", "n-0", &[2, 2])]);
+    assert_eq!(booked(&books, "a"), at(&[("n-0", 2, 2), ("n-1", 1, 2)]));
+
+    // The GPUs on one of the nodes are unknown.
+    let observed: ObservedGpus =
+        serde_json::from_value(serde_json::json!({ "n-0": [1], "n-1": [] })).unwrap();
+    books.decide(|view| admission::move_to_observed(view, &tenant(), "a", &observed));
+    assert_eq!(booked(&books, "a"), at(&[("n-0", 1, 2), ("n-1", 1, 2)]));
+    assert_eq!(books.violations(), Vec::<String>::new());
+}
+
 /// After random facts, the slices of each workload that the facts name are booked where they were seen, and no slice is lost or booked twice.
 #[test]
 fn random_sightings_of_slices_move_their_bookings_and_lose_none() {

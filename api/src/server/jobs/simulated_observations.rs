@@ -31,6 +31,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_secs(30);
 /// The lease where no other server can use the store: it is not written at every pause.
 const LEASE_ALONE: Duration = engine::HOUR;
+/// How often the lease is renewed during a long look.
+const RENEWAL: Duration = Duration::from_secs(5);
+/// How long a server that stops tries to end its leases. They end by themselves.
+const RELEASE: Duration = Duration::from_secs(5);
 
 /// What this server observes.
 #[derive(Default)]
@@ -53,11 +57,19 @@ struct ClusterTenants {
 struct Observed {
     term: Option<Term>,
     sources: BTreeMap<TenantId, Source>,
+    /// The last renewal of the freshness.
+    renewed_at: Option<Timestamp>,
 }
 
 /// Runs until `stop`.
 pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
     if !app.config.simulated.observe {
+        // Facts are pushed, so clusters that were observed before are not silent.
+        if app.free(&mut stop).await
+            && let Err(why) = rest(&app, &BTreeSet::new()).await
+        {
+            tracing::warn!(why, "cannot end the observation of the simulated clusters");
+        }
         return;
     }
     let clock = app.engine.clock().clone();
@@ -77,7 +89,9 @@ pub(crate) async fn run(app: SharedState, mut stop: watch::Receiver<bool>) {
             () = look => {}
         }
     }
-    observers.release(&app).await;
+    if tokio::time::timeout(RELEASE, observers.release(&app)).await.is_err() {
+        tracing::debug!("cannot release the observation of the clusters; the leases end by themselves");
+    }
 }
 
 impl Observers {
@@ -91,10 +105,16 @@ impl Observers {
                 tracing::warn!(%cluster, why, "cannot observe a simulated cluster; trying again");
             }
         }
-        self.clusters.retain(|cluster, _| found.contains_key(cluster));
+        self.clusters.retain(|cluster, observed| {
+            let stays = found.contains_key(cluster);
+            if !stays {
+                observed.forget(app, cluster);
+            }
+            stays
+        });
         let now = app.engine.clock().now();
         if self.rested_at.is_none_or(|at| !at.is_recent(EVERY, now)) {
-            rest(app, found.keys().collect()).await?;
+            rest(app, &found.keys().collect()).await?;
             self.rested_at = Some(now);
         }
         Ok(())
@@ -102,11 +122,15 @@ impl Observers {
 
     /// Ends the leases, so that another server takes over at once.
     async fn release(self, app: &ServerState) {
+        if !app.storage.is_shared() {
+            return;
+        }
         for (cluster, observed) in self.clusters {
             let Some(term) = observed.term else { continue };
             let released = app.engine.transact(true, |view| lease::release(view, &cluster, term)).await;
             if let Err(error) = released {
                 tracing::debug!(%error, %cluster, "cannot release the observation of a cluster; its lease ends by itself");
+                return;
             }
         }
     }
@@ -119,7 +143,27 @@ impl Observed {
         cluster: &ClusterId,
         due: &[Occupancy],
     ) -> Result<(), String> {
-        let Some(term) = self.claim(app, cluster).await? else { return Ok(()) };
+        let Some(term) = self.claim(app, cluster).await? else {
+            self.forget(app, cluster);
+            return Ok(());
+        };
+        let looked = tokio::select! {
+            looked = self.look(app, term, due) => looked,
+            lost = keep(app, cluster, term) => Err(lost),
+        };
+        self.measure(app, cluster);
+        looked?;
+        // Without a due tenant, all have a recent observation, such as one that was pushed.
+        let now = app.engine.clock().now();
+        if due.is_empty() && self.renewed_at.is_some_and(|at| at.is_recent(EVERY, now)) {
+            return Ok(());
+        }
+        commit::renew(app, cluster, term).await?;
+        self.renewed_at = Some(now);
+        Ok(())
+    }
+
+    async fn look(&mut self, app: &ServerState, term: Term, due: &[Occupancy]) -> Result<(), String> {
         let mut failed = None;
         for occupancy in due {
             let now = app.engine.clock().now();
@@ -128,11 +172,14 @@ impl Observed {
                 failed = Some(format!("tenant {}: {why}", occupancy.tenant));
             }
         }
-        self.measure(app, cluster);
-        match failed {
-            Some(why) => Err(why),
-            None if due.is_empty() => Ok(()),
-            None => commit::renew(app, cluster, term).await,
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Forgets the index: this server does not observe the cluster.
+    fn forget(&mut self, app: &ServerState, cluster: &ClusterId) {
+        if !self.sources.is_empty() {
+            self.sources.clear();
+            self.measure(app, cluster);
         }
     }
 
@@ -153,16 +200,35 @@ impl Observed {
 
     /// Claims or renews the lease. Returns the term, or `None` if another server observes.
     async fn claim(&mut self, app: &ServerState, cluster: &ClusterId) -> Result<Option<Term>, String> {
-        let holder = app.storage.holder();
-        let is_alone = !app.storage.is_shared();
-        let (term, lease) = (self.term, if is_alone { LEASE_ALONE } else { LEASE });
-        let claimant = Claimant { holder: &holder, term, lease, is_alone };
-        let claimed = app.engine.transact(true, |view| lease::claim(view, cluster, claimant)).await;
-        self.term = match claimed.map_err(|e| e.to_string())? {
+        self.term = match claim(app, cluster, self.term).await? {
             Claim::Observes(term) => Some(term),
             Claim::Other { .. } => None,
         };
         Ok(self.term)
+    }
+}
+
+async fn claim(app: &ServerState, cluster: &ClusterId, term: Option<Term>) -> Result<Claim, String> {
+    let holder = app.storage.holder();
+    let is_alone = !app.storage.is_shared();
+    let lease = if is_alone { LEASE_ALONE } else { LEASE };
+    let claimant = Claimant { holder: &holder, term, lease, is_alone };
+    let claimed = app.engine.transact(true, |view| lease::claim(view, cluster, claimant)).await;
+    claimed.map_err(|e| e.to_string())
+}
+
+/// Keeps the lease of `term` during a look. Returns the reason once it is lost.
+async fn keep(app: &ServerState, cluster: &ClusterId, term: Term) -> String {
+    let clock = app.engine.clock().clone();
+    loop {
+        clock.sleep_until(clock.now().after(RENEWAL)).await;
+        match claim(app, cluster, Some(term)).await {
+            Ok(Claim::Observes(current)) if current == term => {}
+            Ok(Claim::Observes(_) | Claim::Other { .. }) => {
+                return "the lease ended during the look".to_owned();
+            }
+            Err(why) => tracing::warn!(%cluster, why, "cannot renew the lease of a cluster; trying again"),
+        }
     }
 }
 
@@ -214,8 +280,9 @@ async fn is_due(app: &ServerState, tenant: &TenantId) -> Result<bool, String> {
     Ok(!last.is_some_and(|last| last.at.is_recent(EVERY, now)))
 }
 
-/// Ends the observation of simulated clusters that have no nodes of a tenant any more.
-async fn rest(app: &ServerState, occupied: BTreeSet<&ClusterId>) -> Result<(), String> {
+/// Ends the observation of clusters that are not `occupied`: they have no nodes of a tenant any more, or are no longer simulated. The lease of another server
+/// must have ended.
+async fn rest(app: &ServerState, occupied: &BTreeSet<&ClusterId>) -> Result<(), String> {
     let mut after = None;
     loop {
         let store = app.engine.store();
@@ -225,8 +292,8 @@ async fn rest(app: &ServerState, occupied: BTreeSet<&ClusterId>) -> Result<(), S
             let observer: Observer = serde_json::from_slice(&document.body)
                 .map_err(|e| format!("cannot read {}: {e}", document.key))?;
             let cluster = &observer.cluster;
-            let is_idle = observer.since.is_some() && !occupied.contains(cluster);
-            if is_idle && is_simulated(app, cluster).await? {
+            let has_ended = !app.storage.is_shared() || observer.until <= app.engine.clock().now();
+            if observer.since.is_some() && has_ended && !occupied.contains(cluster) {
                 let rested = app.engine.transact(true, |view| lease::rest(view, cluster)).await;
                 rested.map_err(|e| e.to_string())?;
             }

@@ -384,6 +384,8 @@ fn a_cohort_has_the_bought_gpus_that_no_queue_has_as_its_own_quota() {
     let exceeded = own(json!({ "prod/gpu/H100": 20 }));
     assert_eq!(exceeded["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"], "0");
 
+    assert_eq!(own(json!({ "prod/gpu/H100/1g.10gb": 14 })), json!({}), "they were cut into slices since");
+
     let mut changed = object(ObjectKind::Cohort, &json!({ "quotas": {}, "bought": bought }), "v1beta1");
     changed["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = json!("99");
     let target = KubernetesTarget::default();

@@ -173,6 +173,14 @@ impl TenantResources for OnMachines {
         self.of(key).undecryptable(key, stamp).await
     }
 
+    async fn removal_denied(
+        &self,
+        thing: &TenantResource,
+        stamp: &CallMetadata,
+    ) -> Result<Option<String>, ActionError> {
+        self.of(thing).removal_denied(thing, stamp).await
+    }
+
     async fn destruction_tool(
         &self,
         thing: &TenantResource,

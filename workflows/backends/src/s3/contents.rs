@@ -4,7 +4,7 @@ use crate::s3::{
     S3,
     client::{Client, S3Request},
     locks::Lock,
-    scans::{Scan, ScanKind, is_short, still_counting},
+    scans::{Scan, ScanKind, is_short, may_continue, still_counting},
 };
 use engine::ActionError;
 use serde_json::{Value, json};
@@ -145,15 +145,28 @@ impl S3 {
     ) -> Result<Contents, ActionError> {
         let begun = Instant::now();
         let kind = if all { ScanKind::Count } else { ScanKind::Look };
+        let uploads = uploads(client, bucket, until).await?;
         let interrupted = self.interrupted(kind, client, bucket).filter(|_| locks);
         let (mut held, mut from) =
             interrupted.map_or_else(Default::default, |scan| (scan.held, Some(scan.from)));
-        let uploads = uploads(client, bucket, until).await?;
         held.uploads = count(uploads.items.len());
         held.more = uploads.next.is_some();
+        let mut has_read = false;
         loop {
-            let page = versions(client, bucket, from.as_ref(), until).await?;
-            let found = self.locks_of(client, bucket, &page.items, locks, until).await?;
+            let read = self.locked_page(client, bucket, from.as_ref(), locks, until).await;
+            let (page, found) = match read {
+                Ok(read) => read,
+                Err(error) => {
+                    let Some(from) = from.filter(|_| locks && may_continue(&error)) else {
+                        return Err(error);
+                    };
+                    // An attempt that read a page made progress, so it does not count as failed.
+                    let error = if has_read { still_counting(bucket, &held) } else { error };
+                    self.interrupt(kind, client, bucket, Scan { from, held });
+                    return Err(error);
+                }
+            };
+            has_read = true;
             for (version, lock) in page.items.iter().zip(found) {
                 held.bytes = held.bytes.saturating_add(version.bytes);
                 match lock {

@@ -5,8 +5,8 @@ use crate::s3::{
     S3,
     bucket::changed,
     client::S3Request,
-    contents::{Contents, Upload, Version, count, uploads, versions},
-    scans::{Marker, Scan, ScanKind, is_short},
+    contents::{Contents, Upload, Version, count, uploads},
+    scans::{Marker, Scan, ScanKind, is_short, may_continue},
     xml::escaped,
 };
 use engine::ActionError;
@@ -71,7 +71,8 @@ impl S3 {
         until: Instant,
     ) -> Result<Option<String>, ActionError> {
         let key = format!(".tenure-may-remove-{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
-        let ask = S3Request::delete(name, &key, &[("versionId", "null")]);
+        // It changes nothing, so a request without an answer is repeated like any read.
+        let ask = S3Request { changes: false, ..S3Request::delete(name, &key, &[("versionId", "null")]) };
         match self.platform.send(&ask, until).await {
             Ok(_) => Ok(None),
             Err(refused) if refused.is(&["AccessDenied"]) => Ok(Some(format!(
@@ -107,8 +108,11 @@ impl S3 {
             }
         };
         loop {
-            let page = versions(platform, name, from.as_ref(), until).await?;
-            let found = self.locks_of(platform, name, &page.items, locks, until).await?;
+            let read = self.locked_page(platform, name, from.as_ref(), locks, until).await;
+            if read.as_ref().is_err_and(may_continue) {
+                keep(from.clone());
+            }
+            let (page, found) = read?;
             let free = page.items.into_iter().zip(found).filter(|(_, lock)| lock.is_none());
             let free: Vec<Version> = free.map(|(version, _)| version).collect();
             if !free.is_empty() {

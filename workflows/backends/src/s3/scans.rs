@@ -7,10 +7,10 @@
 use crate::s3::{
     S3,
     client::Client,
-    contents::{Contents, Version},
+    contents::{Contents, Page, Version, versions},
     locks::Lock,
 };
-use engine::ActionError;
+use engine::{ActionError, Class};
 use futures_util::future::try_join_all;
 use std::{
     collections::BTreeMap,
@@ -85,8 +85,22 @@ impl S3 {
         self.scans.keep(self.scan_key(kind, client, bucket), scan);
     }
 
+    /// Returns the next page of versions, with the lock of each.
+    pub(super) async fn locked_page(
+        &self,
+        client: &Client,
+        bucket: &str,
+        from: Option<&Marker>,
+        locks: bool,
+        until: Instant,
+    ) -> Result<(Page<Version>, Vec<Option<Lock>>), ActionError> {
+        let page = versions(client, bucket, from, until).await?;
+        let found = self.locks_of(client, bucket, &page.items, locks, until).await?;
+        Ok((page, found))
+    }
+
     /// Returns the locks of these versions, in their order.
-    pub(super) async fn locks_of(
+    async fn locks_of(
         &self,
         client: &Client,
         bucket: &str,
@@ -111,6 +125,11 @@ impl S3 {
 pub(super) fn is_short(begun: Instant, until: Instant) -> bool {
     let now = Instant::now();
     until.saturating_duration_since(now) * RESERVE < until.saturating_duration_since(begun)
+}
+
+/// Returns true if the page can be read again at the next attempt: the time was used up, or the store did not answer.
+pub(super) fn may_continue(error: &ActionError) -> bool {
+    error.class == Class::Transient && error.code == codes::UNAVAILABLE
 }
 
 /// The error of a scan that continues at the next attempt. It says how many versions were read.

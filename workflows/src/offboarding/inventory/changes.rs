@@ -225,7 +225,7 @@ mod tests {
         }
 
         take(&mut me, holding(299));
-        assert!(listed(&me).contains("holds 299 objects"), "a decrease is listed too");
+        assert!(listed(&me).contains("has 299 objects"), "a decrease is listed too");
     }
 
     #[test]

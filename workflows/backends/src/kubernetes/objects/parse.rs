@@ -217,9 +217,10 @@ fn cohort(object: &Value, spec: &Value, target: &KubernetesTarget, marks: &Label
     let bought = annotation(object, &marks.bought()).and_then(|text| serde_json::from_str(text).ok());
     let mut words = CohortSpec { quotas: quotas.unwrap_or_default(), bought: bought.unwrap_or_default() };
     let live = resource_groups(spec, target);
-    let expected = words.pools();
+    let expected: Vec<_> = words.bought.iter().map(|bought| words.pool(bought)).collect();
     let promised: Vec<u64> = words.bought.iter().map(|bought| words.promised(&bought.resource)).collect();
     for ((bought, pool), promised) in words.bought.iter_mut().zip(expected).zip(promised) {
+        let Some(pool) = pool else { continue };
         let same = |group: &&ResourceGroupSpec| group.flavor == pool.flavor && group.profile == pool.profile;
         let nominal = live.iter().find(same).map_or(0, |group| group.nominal);
         if nominal != pool.nominal {

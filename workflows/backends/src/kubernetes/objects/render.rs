@@ -66,7 +66,10 @@ pub(in crate::kubernetes) fn content(
             let mut spec = json!({});
             if !words.bought.is_empty() {
                 content.annotate(&marks.bought(), &json!(words.bought));
-                spec = json!({ "resourceGroups": resource_groups(&words.pools(), target) });
+            }
+            let pools = words.pools();
+            if !pools.is_empty() {
+                spec = json!({ "resourceGroups": resource_groups(&pools, target) });
             }
             content.spec(spec);
         }

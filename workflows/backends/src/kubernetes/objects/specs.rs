@@ -120,15 +120,27 @@ impl CohortSpec {
 
     /// Returns the cohort's own quotas: the bought GPUs that no queue has.
     pub(in crate::kubernetes) fn pools(&self) -> Vec<ResourceGroupSpec> {
-        let pool = |bought: &BoughtSpec| ResourceGroupSpec {
+        self.bought.iter().filter_map(|bought| self.pool(bought)).collect()
+    }
+
+    /// Returns the cohort's own quota of a bought resource; `None` if the quotas count another kind of its model, because the GPUs were cut since.
+    pub(in crate::kubernetes) fn pool(&self, bought: &BoughtSpec) -> Option<ResourceGroupSpec> {
+        let resources = || self.quotas.keys().filter_map(|key| key.split_once('/')).map(|(_, of)| of);
+        let is_counted = resources().any(|of| of == bought.resource);
+        let was_cut = resources().any(|of| model_of(of) == model_of(&bought.resource)) && !is_counted;
+        (!was_cut).then(|| ResourceGroupSpec {
             flavor: bought.flavor.clone(),
             profile: bought.profile.clone(),
             nominal: bought.amount.saturating_sub(self.promised(&bought.resource)),
             borrowing: None,
             lending: None,
-        };
-        self.bought.iter().map(pool).collect()
+        })
     }
+}
+
+/// Returns the model of a GPU resource, with or without a profile: `H100` of `gpu/H100/1g.10gb`.
+fn model_of(resource: &str) -> Option<&str> {
+    resource.split('/').nth(1)
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -167,6 +167,8 @@ impl<'a, T> Stream<'a, T> {
 
     /// Watches from a version until the server ends the watch. Returns the version to continue at.
     async fn watch(&mut self, path: &str, from: String, decode: Decode<T>) -> Result<String, Stop> {
+        // A version of an earlier watch must not replace `from`.
+        self.version = None;
         let ask = ApiRequest::get(path)
             .with("watch", "true")
             .with("allowWatchBookmarks", "true")
@@ -185,7 +187,6 @@ impl<'a, T> Stream<'a, T> {
             return Err(refused(answer.status().as_u16(), path));
         }
         let mut events = Frames::new(answer.into_body(), outbound::PAGE);
-        self.version = None;
         loop {
             let event = match timeout_at(until, events.next()).await {
                 Err(_) => return Err(Finding::Silent.into()),

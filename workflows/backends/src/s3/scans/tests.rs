@@ -157,6 +157,22 @@ async fn a_count_of_locked_versions_continues_where_the_last_attempt_stopped() {
     assert_eq!(counts.heads.load(Ordering::SeqCst), PAGE * PAGES, "no lock is read twice");
 }
 
+/// The second page of an attempt does not end in time.
+#[tokio::test]
+async fn a_page_that_is_not_read_in_time_is_the_first_one_of_the_next_attempt() {
+    let bucket = Bucket { locks: true, locked: true, slow: Duration::from_millis(1_100), denies: false };
+    let (store, _, _folder) = store_with(bucket).await;
+
+    for attempt in 1..PAGES {
+        let counted = store.counted(&store.platform, "b", 1, within(Duration::from_secs(2))).await;
+        let error = counted.unwrap_err();
+        assert!(matches!(error.class, Class::Pending { .. }) && error.code == codes::COUNTING, "{error}");
+        assert!(error.message.contains(&format!("{} versions", attempt * PAGE)), "{error}");
+    }
+    let held = store.counted(&store.platform, "b", 1, within(Duration::from_secs(2))).await.unwrap();
+    assert_eq!(held.locked, 6);
+}
+
 #[tokio::test]
 async fn nothing_is_asked_about_locks_of_a_bucket_without_object_locks() {
     let bucket = Bucket { locks: false, locked: false, slow: Duration::ZERO, denies: false };

@@ -192,7 +192,7 @@ pub enum NotWithdrawn {
     },
     /// The certificate was signed with a different key than the server's current one.
     #[error(
-        "the certificate is signed with key {certificate}, and this server signs with key {now}: no verifier would accept the withdrawal. With the old private key, run `tenure certificate rotate-key --from OLD.pem`, then try again"
+        "the certificate is signed with key {certificate}, and this server signs with key {now}: no verifier would accept the withdrawal. With the old private key, run `tenure certificate rotate-key --from OLD.pem --reason TEXT`, then try again"
     )]
     OtherKey {
         /// The key of the certificate.

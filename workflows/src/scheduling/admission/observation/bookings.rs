@@ -3,13 +3,13 @@
 //! A place is a node for whole GPUs, and one GPU of a node for slices. Invariant: each booking keeps its amount, and no place is booked above its capacity.
 
 use crate::tenancy::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Amounts by place.
 pub(super) type Spread<P = NodeId> = BTreeMap<P, u64>;
 
-/// The amounts that are already settled, by workload.
-pub(super) type Settled<'a, P = NodeId> = BTreeMap<&'a str, Spread<P>>;
+/// The workloads whose amounts are already settled, by place.
+pub(super) type Users<'a, P = NodeId> = BTreeMap<P, BTreeSet<&'a str>>;
 
 /// The booking of one kind for one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +18,15 @@ pub(super) struct Booking<P = NodeId> {
     pub(super) booked: Spread<P>,
     /// The observed amounts, if it was observed.
     pub(super) seen: Option<Spread<P>>,
+    /// The booked amounts of which the observation says nothing. They stay before others.
+    pub(super) unseen: Spread<P>,
     /// True if it was observed where it is booked, or may not be moved for another reason.
     pub(super) firm: bool,
 }
 
 impl<P> Default for Booking<P> {
     fn default() -> Self {
-        Self { booked: Spread::new(), seen: None, firm: false }
+        Self { booked: Spread::new(), seen: None, unseen: Spread::new(), firm: false }
     }
 }
 
@@ -33,39 +35,36 @@ impl<P> Default for Booking<P> {
 pub(super) fn settle<P: Clone + Ord>(
     capacity: &Spread<P>,
     bookings: &BTreeMap<String, Booking<P>>,
-    may_use: impl Fn(&str, &P, &Settled<'_, P>) -> bool,
+    may_use: impl Fn(&str, &P, &Users<'_, P>) -> bool,
 ) -> Option<BTreeMap<String, Spread<P>>> {
-    let mut free = capacity.clone();
-    let mut settled: Settled<'_, P> = Settled::new();
+    let mut state = Settlement { free: capacity.clone(), settled: BTreeMap::new(), users: BTreeMap::new() };
     let mut left: BTreeMap<&str, u64> =
         bookings.iter().map(|(name, it)| (name.as_str(), it.booked.values().sum())).collect();
     // First the firm bookings, then those observed elsewhere, then their unobserved parts, then plans.
     let firm = bookings.iter().filter(|(_, it)| it.firm).map(|(name, it)| (name.as_str(), &it.booked, true));
     let moving = || bookings.iter().filter(|(_, it)| !it.firm);
     let seen = moving().filter_map(|(name, it)| Some((name.as_str(), it.seen.as_ref()?, true)));
+    let unseen = moving().map(|(name, it)| (name.as_str(), &it.unseen, false));
     let rest =
         moving().filter(|(_, it)| it.seen.is_some()).map(|(name, it)| (name.as_str(), &it.booked, false));
     let plans =
         moving().filter(|(_, it)| it.seen.is_none()).map(|(name, it)| (name.as_str(), &it.booked, false));
-    for (name, wanted, runs_there) in firm.chain(seen).chain(rest).chain(plans) {
+    for (name, wanted, runs_there) in firm.chain(seen).chain(unseen).chain(rest).chain(plans) {
         let left = left.get_mut(name)?;
         for (at, amount) in wanted {
-            if !runs_there && !may_use(name, at, &settled) {
+            if !runs_there && !may_use(name, at, &state.users) {
                 continue;
             }
-            let room = free.entry(at.clone()).or_default();
-            let there = settled.entry(name).or_default().entry(at.clone()).or_default();
             // An earlier round for the same workload already took the present amount.
-            let taken = amount.saturating_sub(*there).min(*room).min(*left);
-            (*there, *room, *left) = (*there + taken, *room - taken, *left - taken);
+            let more = amount.saturating_sub(state.amount(name, at)).min(*left);
+            *left -= state.book(name, at, more);
         }
     }
     for (name, left) in left {
-        place(&mut free, &mut settled, (name, left), &may_use)?;
+        state.place(name, left, &may_use)?;
     }
     let mut changed = BTreeMap::new();
-    for (name, mut spread) in settled {
-        spread.retain(|_, amount| *amount > 0);
+    for (name, spread) in state.settled {
         let before = bookings.get(name).map(|it| &it.booked);
         if before != Some(&spread) {
             changed.insert(name.to_owned(), spread);
@@ -74,22 +73,45 @@ pub(super) fn settle<P: Clone + Ord>(
     Some(changed)
 }
 
-/// Books the rest at the allowed places with the most room.
-fn place<'a, P: Clone + Ord>(
-    free: &mut Spread<P>,
-    settled: &mut Settled<'a, P>,
-    (name, mut left): (&'a str, u64),
-    may_use: &impl Fn(&str, &P, &Settled<'_, P>) -> bool,
-) -> Option<()> {
-    while left > 0 {
-        let allowed = free.iter().filter(|(at, room)| **room > 0 && may_use(name, at, settled));
-        let (at, room) = allowed.max_by_key(|(_, room)| **room).map(|(at, room)| (at.clone(), *room))?;
-        let taken = left.min(room);
-        *settled.entry(name).or_default().entry(at.clone()).or_default() += taken;
-        free.insert(at, room - taken);
-        left -= taken;
+/// The state of a settlement.
+struct Settlement<'a, P> {
+    free: Spread<P>,
+    /// The settled amounts by workload, none of them zero.
+    settled: BTreeMap<&'a str, Spread<P>>,
+    users: Users<'a, P>,
+}
+
+impl<'a, P: Clone + Ord> Settlement<'a, P> {
+    fn amount(&self, name: &str, at: &P) -> u64 {
+        self.settled.get(name).and_then(|spread| spread.get(at)).copied().unwrap_or(0)
     }
-    Some(())
+
+    /// Books at most `wanted` at a place. Returns the booked amount.
+    fn book(&mut self, name: &'a str, at: &P, wanted: u64) -> u64 {
+        let Some(room) = self.free.get_mut(at) else { return 0 };
+        let taken = wanted.min(*room);
+        *room -= taken;
+        if taken > 0 {
+            *self.settled.entry(name).or_default().entry(at.clone()).or_default() += taken;
+            self.users.entry(at.clone()).or_default().insert(name);
+        }
+        taken
+    }
+
+    /// Books the rest at the allowed places with the most room.
+    fn place(
+        &mut self,
+        name: &'a str,
+        mut left: u64,
+        may_use: &impl Fn(&str, &P, &Users<'_, P>) -> bool,
+    ) -> Option<()> {
+        while left > 0 {
+            let allowed = self.free.iter().filter(|(at, room)| **room > 0 && may_use(name, at, &self.users));
+            let at = allowed.max_by_key(|(_, room)| **room).map(|(at, _)| at.clone())?;
+            left -= self.book(name, &at, left);
+        }
+        Some(())
+    }
 }
 
 #[cfg(test)]

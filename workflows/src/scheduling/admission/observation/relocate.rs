@@ -9,7 +9,7 @@ use crate::{
     platform::ObservedGpus,
     scheduling::admission::{gpu_allocation::GpuChoice, unit_of_work::AdmissionTx},
     tenancy::{
-        GpuKind, NodeId, NodeUse, ObservedPlacement, Resource, TenantId, Workload, WorkloadState,
+        GpuKind, GpuUse, NodeId, NodeUse, ObservedPlacement, Resource, TenantId, Workload, WorkloadState,
         WorkspaceName,
     },
     workload_start::WorkloadStart,
@@ -49,6 +49,16 @@ impl Sighting {
         self.by_gpu = by_gpu(&self.placement);
     }
 
+    /// Adds slices on GPUs of which only the indexes were observed.
+    fn add_slices(&mut self, kind: &GpuKind, on: &ObservedSlices) {
+        let total = self.workload.requests.get(&Resource::Gpu(kind.clone())).copied().unwrap_or(0);
+        for (at, amount) in on_observed(total.saturating_sub(on.kept), &on.places, &on.booked) {
+            let there = self.counts.entry(kind.clone()).or_default().entry(at.0.clone()).or_default();
+            *there = there.saturating_add(amount);
+            self.by_gpu.insert(at, amount);
+        }
+    }
+
     /// Returns true if the booked amount on each node equals the observed one. Does not distinguish the kinds on one node.
     pub(super) fn is_booked_so(&self) -> bool {
         let mut seen = Spread::new();
@@ -80,6 +90,17 @@ pub(super) struct Moves {
     pub(super) changed_before: BTreeMap<NodeId, Timestamp>,
 }
 
+/// The observed GPUs of one kind of slices.
+#[derive(Default)]
+struct ObservedSlices {
+    /// The slices of each observed GPU.
+    places: Spread<GpuPlace>,
+    /// Those that are booked for the workload.
+    booked: Spread<GpuPlace>,
+    /// The number of slices booked for it on nodes where its GPUs are unknown. Their booking stays.
+    kept: u64,
+}
+
 /// Moves the booking of a workload to the nodes and GPUs on which its cluster's backend observed it. Tolerates a workload that does not run, and a node that is
 /// not the tenant's: that part of the booking stays unchanged.
 ///
@@ -99,36 +120,34 @@ pub fn move_to_observed(
     let mut desk = AdmissionTx::open(view, tenant, wants)?;
     let Some(workload) = desk.workload(view, name)?.cloned() else { return Ok(()) };
     let mut sighting = Sighting::new(workload);
-    let mut slices: BTreeMap<GpuKind, (Spread<GpuPlace>, Spread<GpuPlace>)> = BTreeMap::new();
+    let mut slices: BTreeMap<GpuKind, ObservedSlices> = BTreeMap::new();
+    let booked_on = |gpu: &GpuUse| -> u64 {
+        gpu.users.iter().filter(|user| user.workload == name).map(|user| u64::from(user.slices)).sum()
+    };
     for (node, gpus) in observed.iter() {
         // The part observed on another tenant's node keeps its booking.
         let Ok(id) = node.parse::<NodeId>() else { continue };
         let Some(known) = desk.node(view, &id)? else { continue };
         sighting.gpus.insert(id.clone(), gpus.clone());
+        let kind_of = |gpu: &GpuUse| GpuKind { model: known.model.clone(), profile: gpu.profile.clone() };
+        for gpu in known.gpus.iter().filter(|gpu| gpus.is_empty() && gpu.profile.is_some()) {
+            slices.entry(kind_of(gpu)).or_default().kept += booked_on(gpu);
+        }
         let there = gpus.iter().filter_map(|index| Some((index, known.gpus.get(usize::from(*index))?)));
         for (index, gpu) in there {
-            let kind = GpuKind { model: known.model.clone(), profile: gpu.profile.clone() };
+            let kind = kind_of(gpu);
             let at = (id.clone(), *index);
             if kind.profile.is_none() {
                 *sighting.counts.entry(kind).or_default().entry(id.clone()).or_default() += 1;
                 sighting.by_gpu.insert(at, 1);
                 continue;
             }
-            let ours = gpu.users.iter().filter(|user| user.workload == name);
-            let booked = ours.map(|user| u64::from(user.slices)).sum();
-            let (places, of_workload) = slices.entry(kind).or_default();
-            of_workload.insert(at.clone(), booked);
-            places.insert(at, u64::from(gpu.slices));
+            let of_kind = slices.entry(kind).or_default();
+            of_kind.booked.insert(at.clone(), booked_on(gpu));
+            of_kind.places.insert(at, u64::from(gpu.slices));
         }
     }
-    for (kind, (places, booked)) in slices {
-        let total = sighting.workload.requests.get(&Resource::Gpu(kind.clone())).copied().unwrap_or(0);
-        for (at, amount) in on_observed(total, &places, &booked) {
-            let on = sighting.counts.entry(kind.clone()).or_default().entry(at.0.clone()).or_default();
-            *on = on.saturating_add(amount);
-            sighting.by_gpu.insert(at, amount);
-        }
-    }
+    slices.iter().for_each(|(kind, on)| sighting.add_slices(kind, on));
     let sightings = [(name.to_owned(), sighting)].into();
     if desk.relocate(view, &sightings, EarlierSightings::Stay)?.moved.is_empty() {
         return Ok(());

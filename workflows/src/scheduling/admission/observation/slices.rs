@@ -5,12 +5,12 @@
 //! room, and never to a barred GPU. Earmarks keep their GPU, or their demand is served again.
 
 use super::{
-    bookings::{Booking, Settled, Spread, settle},
+    bookings::{Booking, Spread, Users, settle},
     relocate::{EarlierSightings, Moves, Sighting},
 };
 use crate::{
     scheduling::admission::unit_of_work::AdmissionTx,
-    tenancy::{GpuKind, GpuUser, NodeId, NodeUse, ObservedPlacement, WorkspaceName},
+    tenancy::{GpuKind, GpuUser, NodeId, NodeUse, ObservedPlacement, Workload, WorkspaceName},
 };
 use engine::{Undecided, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +77,8 @@ struct SliceBook {
     /// GPUs that are not barred.
     open: BTreeSet<GpuPlace>,
     bookings: BTreeMap<String, Booking<GpuPlace>>,
+    /// The workloads that are booked or were observed on each GPU.
+    users: BTreeMap<GpuPlace, BTreeSet<String>>,
     owners: BTreeMap<String, WorkspaceName>,
     /// Workloads whose slices are earmarked.
     aside: BTreeSet<String>,
@@ -93,6 +95,7 @@ impl SliceBook {
             for user in &gpu.users {
                 let booking = self.bookings.entry(user.workload.clone()).or_default();
                 *booking.booked.entry(at.clone()).or_default() += u64::from(user.slices);
+                self.users.entry(at.clone()).or_default().insert(user.workload.clone());
                 self.owners.insert(user.workload.clone(), user.workspace.clone());
                 if user.in_transit {
                     booking.firm = true;
@@ -104,7 +107,9 @@ impl SliceBook {
 
     /// Returns the slices of a GPU without those of the bookings selected by `which`. A booking with an observation counts where it was observed.
     fn room(&self, at: &GpuPlace, which: impl Fn(&str, &Booking<GpuPlace>) -> bool) -> u64 {
-        let counted = self.bookings.iter().filter(|(name, booking)| which(name, booking));
+        let there = self.users.get(at).into_iter().flatten();
+        let there = there.filter_map(|name| Some((name, self.bookings.get(name)?)));
+        let counted = there.filter(|(name, booking)| which(name, booking));
         let used: u64 = counted.filter_map(|(_, it)| it.seen.as_ref().unwrap_or(&it.booked).get(at)).sum();
         self.capacity.get(at).copied().unwrap_or(0).saturating_sub(used)
     }
@@ -112,8 +117,9 @@ impl SliceBook {
     /// Returns true if only `name` and other workloads of its workspace are booked on a GPU.
     fn is_of_workspace(&self, at: &GpuPlace, name: &str) -> bool {
         let own = self.owners.get(name);
-        let mut others = self.bookings.iter().filter(|(_, booking)| booking.booked.contains_key(at));
-        others.all(|(other, _)| self.owners.get(other) == own)
+        let is_booked = |name: &str| self.bookings.get(name).is_some_and(|it| it.booked.contains_key(at));
+        let mut there = self.users.get(at).into_iter().flatten();
+        there.all(|other| !is_booked(other) || self.owners.get(other) == own)
     }
 
     /// Returns the GPUs of a workload. If an observation names only its node, these are the booked GPUs there, then idle slices, then planned ones.
@@ -149,19 +155,16 @@ impl SliceBook {
     /// Returns the bookings after the move. Without another way, slices of a plan go to a GPU of another workspace.
     fn settled(&self, sharing: bool) -> Option<BTreeMap<String, Spread<GpuPlace>>> {
         let settle_with = |sharing: bool| {
-            settle(&self.capacity, &self.bookings, |name, at, settled| {
-                self.may_use(sharing, name, at, settled)
-            })
+            settle(&self.capacity, &self.bookings, |name, at, users| self.may_use(sharing, name, at, users))
         };
         settle_with(sharing).or_else(|| settle_with(true))
     }
 
-    fn may_use(&self, sharing: bool, name: &str, at: &GpuPlace, settled: &Settled<'_, GpuPlace>) -> bool {
+    fn may_use(&self, sharing: bool, name: &str, at: &GpuPlace, users: &Users<'_, GpuPlace>) -> bool {
         let booked = self.bookings.get(name).is_some_and(|it| it.booked.contains_key(at));
         let own = self.owners.get(name);
-        let mut users = settled.iter().filter(|(_, spread)| spread.get(at).is_some_and(|n| *n > 0));
-        (booked || self.open.contains(at))
-            && (sharing || users.all(|(other, _)| self.owners.get(*other) == own))
+        let mut there = users.get(at).into_iter().flatten();
+        (booked || self.open.contains(at)) && (sharing || there.all(|other| self.owners.get(*other) == own))
     }
 
     /// Returns true if an earmark keeps an observed workload from its GPU.
@@ -228,6 +231,7 @@ impl AdmissionTx {
             }
         }
         let names: Vec<String> = book.bookings.keys().cloned().collect();
+        view.prefetch::<Workload>(names.iter().map(|name| Workload::key(&self.tenant.id, name)))?;
         let mut firm = BTreeSet::new();
         for name in &names {
             let stays = match sightings.get(name) {
@@ -243,7 +247,12 @@ impl AdmissionTx {
             let on = sightings.get(&name).and_then(|sighting| Some((sighting, sighting.counts.get(kind)?)));
             let Some((sighting, on)) = on.filter(|_| !firm.contains(&name)) else { continue };
             let seen = book.seen_at(&name, sighting, on);
+            for at in seen.keys() {
+                book.users.entry(at.clone()).or_default().insert(name.clone());
+            }
             if let Some(booking) = book.bookings.get_mut(&name) {
+                let on_others = booking.booked.iter().filter(|((node, _), _)| !on.contains_key(node));
+                booking.unseen = on_others.map(|(at, amount)| (at.clone(), *amount)).collect();
                 booking.seen = Some(seen);
             }
         }
