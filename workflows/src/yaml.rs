@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn a_document_above_a_limit_is_refused_with_that_limit() {
         for (text, named) in [
-            ("[".repeat(DEEPEST + 1) + &"]".repeat(DEEPEST + 1), "32 deep"),
+            ("[".repeat(DEEPEST + 1) + &"]".repeat(DEEPEST + 1), "32 levels deep"),
             (format!("[{}1]", "1,".repeat(MOST_VALUES)), "100000 values"),
-            (" ".repeat(LONGEST + 1), "1048576 are read"),
+            (" ".repeat(LONGEST + 1), "the limit is 1048576"),
         ] {
             let error = refused(&text);
             assert!(error.why.contains(named) && error.remedy.is_some(), "{error}");

@@ -18,41 +18,43 @@ async fn an_invalid_target_is_refused_with_its_field_and_a_remedy() {
     for (text, said) in [
         (
             "clusters: { eu-1: { nomad: {} } }",
-            "clusters.eu-1.nomad: is no kind of backend: these are: kubernetes, slurm, agents, simulated",
+            "clusters.eu-1.nomad: is not a kind of backend; use one of: kubernetes, slurm, agents, simulated",
         ),
         (
             "clusters: { eu-1: {} }",
-            "clusters.eu-1: says nothing: name one of kubernetes, slurm, agents, simulated, or leave the cluster out",
+            "clusters.eu-1: is empty: name one of kubernetes, slurm, agents, simulated, or remove the cluster",
         ),
         (
             "clusters: { eu-1: { agents: {} } }",
-            "clusters.eu-1.agents.keys: names none: print one with `tenure agent key`",
+            "clusters.eu-1.agents.keys: is empty: create a key with `tenure agent key`",
         ),
         (
             "clusters: { eu-1: { agents: { keys: [tn_0011223344556677_00] } } }",
-            "clusters.eu-1.agents.keys: has what is no hash: write the 64 hexadecimal digits that `tenure agent key` prints, and not the key itself",
+            "clusters.eu-1.agents.keys: has an invalid hash: write the 64 hexadecimal digits that `tenure agent key` prints, not the key itself",
         ),
-        ("keys: { vault: {}, pkcs11: {} }", "keys: pkcs11 and vault are more than one: keep one of them"),
-        ("keys: { drawer: {} }", "keys.drawer: is no kind of backend: these are: vault, pkcs11"),
-        ("objects: { eu: { floppy: {} } }", "objects.eu.floppy: is no kind of backend: these are: s3"),
+        (
+            "keys: { vault: {}, pkcs11: {} }",
+            "keys: only one is allowed, but pkcs11 and vault are set: keep one of them",
+        ),
+        ("keys: { drawer: {} }", "keys.drawer: is not a kind of backend; use one of: vault, pkcs11"),
+        ("objects: { eu: { floppy: {} } }", "objects.eu.floppy: is not a kind of backend; use one of: s3"),
         (
             "machines: { eu-1: { gpu-7: { dd: {} } } }",
-            "machines.eu-1.gpu-7.dd: is no kind of backend: these are: drives",
+            "machines.eu-1.gpu-7.dd: is not a kind of backend; use one of: drives",
         ),
-        ("hooks: { dns: {} }", "hooks.dns: says nothing: name one of exec, http"),
+        ("hooks: { dns: {} }", "hooks.dns: is empty: name one of exec, http"),
         (
             "systems: { keys: {} }",
-            "systems.keys: is no system that a hook serves: these are identity, storage, backups, registry, logs, network",
+            "systems.keys: is not a system of hooks; use one of identity, storage, backups, registry, logs, network",
         ),
-        ("systems: { network: {} }", "systems.network.hook: says nothing: name one of exec, http"),
+        ("systems: { network: {} }", "systems.network.hook: is empty: name one of exec, http"),
         (
             "systems: { network: { hook: { exec: { program: /bin/true } } } }",
-            "systems.network.verifier: is missing: name a hook whose credentials read alone, so that what was removed \
-             is looked for with other eyes",
+            "systems.network.verifier: is missing: name a hook with read-only credentials, which checks the removal independently",
         ),
         (
             "hooks: { dns: { carrier-pigeon: {} } }",
-            "hooks.dns.carrier-pigeon: is no kind of backend: these are: exec, http",
+            "hooks.dns.carrier-pigeon: is not a kind of backend; use one of: exec, http",
         ),
     ] {
         assert_eq!(refused(text).await, said);
@@ -73,24 +75,24 @@ async fn an_invalid_hook_is_refused_with_its_field_and_a_remedy() {
         (exec("program: hook.sh"), "hooks.dns.exec.program: hook.sh: write an absolute path"),
         (
             exec("program: /nowhere/hook.sh"),
-            "hooks.dns.exec.program: /nowhere/hook.sh is no file: install it",
+            "hooks.dns.exec.program: /nowhere/hook.sh is not a file: install it",
         ),
-        (exec("program: /bin/sh, directory: /nowhere"), "hooks.dns.exec.directory: /nowhere is no folder"),
+        (exec("program: /bin/sh, directory: /nowhere"), "hooks.dns.exec.directory: /nowhere is not a folder"),
         (
             exec("program: /bin/sh, environment: ['A=b']"),
-            "hooks.dns.exec.environment: \"A=b\" is no name of a variable",
+            "hooks.dns.exec.environment: \"A=b\" is not the name of a variable",
         ),
         (exec("program: /bin/sh, deadline: soon"), "hooks.dns.exec: \"soon\" is not a span of time"),
         (exec("program: /bin/sh, shell: true"), "hooks.dns.exec: unknown field `shell`"),
         (
             http("url: 'http://hooks.example/'"),
-            "hooks.dns.http.url: \"http://hooks.example/\" goes over the network in the clear",
+            "hooks.dns.http.url: \"http://hooks.example/\" would be sent unencrypted over the network",
         ),
-        (http("url: nowhere"), "hooks.dns.http.url: \"nowhere\" is no URL"),
-        (http("url: 'https://u:p@h.example/'"), "hooks.dns.http.url: holds a name or password"),
+        (http("url: nowhere"), "hooks.dns.http.url: \"nowhere\" is not a URL"),
+        (http("url: 'https://u:p@h.example/'"), "hooks.dns.http.url: has a name or password"),
         (
             http("url: 'https://h.example/', key_id: k"),
-            "hooks.dns.http.secret_file: is missing beside `key_id`",
+            "hooks.dns.http.secret_file: is missing: `key_id` needs a file",
         ),
         (
             http(&format!("url: 'https://h.example/', key_id: k, secret_file: {}", secret.display())),

@@ -165,7 +165,7 @@ async fn omitted_entries_are_detected_even_if_they_are_renumbered() {
     };
     let told = left_out(|content| matches!(content, Content::Entry(entry) if entry.number == 2));
     let missed =
-        |problem: &Problem| problem.record == "entry 3" && problem.problem.contains("entry 2 belongs");
+        |problem: &Problem| problem.record == "entry 3" && problem.problem.contains("the place of entry 2");
     assert!(told.iter().any(missed), "{told:?}");
     let told = left_out(|content| matches!(content, Content::Entry(entry) if entry.number > 2));
     assert!(!told.is_empty());
