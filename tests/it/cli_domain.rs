@@ -60,7 +60,10 @@ async fn workloads_loans_and_a_reclaim_are_listed_and_controlled_from_the_comman
     let most = ["reclaim", "start", "--tenant", "acme", "--workspace", "research", "--amount", "1000"];
     let most = [&most[..], &["--resource", "gpu/H100", "--wait"]].concat();
     let most = served.run(&most);
-    assert!(most.exit == 6 && most.err.contains("the plan: what may be evicted"), "{most:?}");
+    assert!(
+        most.exit == 6 && most.err.contains("the plan: the workloads of research that may be evicted"),
+        "{most:?}"
+    );
     let ended = served.run(&["workload", "finish", "acme/borrows", "-o", "json"]);
     assert_eq!(ended.json()["admitted_by_that"], json!(["peak"]), "{ended:?}");
 }

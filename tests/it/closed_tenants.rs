@@ -112,7 +112,10 @@ async fn a_closed_tenant_is_checked_and_without_findings_there_is_nothing_to_off
     assert_eq!(served.get("/v1/stuck").await.body["closed_tenants"], json!([]));
     let refused = ["tenant", "offboard", "acme", "--remaining", "--confirm", "acme", "--wait"];
     let refused = served.run(&refused);
-    assert!(refused.exit != 0 && format!("{refused:?}").contains("nothing is left"), "{refused:?}");
+    assert!(
+        refused.exit != 0 && format!("{refused:?}").contains("nothing remains to offboard"),
+        "{refused:?}"
+    );
 }
 
 /// A reader who has only the old public key accepts the withdrawal that the new key signed.

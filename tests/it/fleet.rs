@@ -49,7 +49,10 @@ fn node_names_that_differ_only_in_case_are_refused() {
     let row = |name: &str| format!("{name},1,1,1,A\n");
     let both = import(&mut Books::default(), &format!("{HEADER}{}{}", row("Node-A"), row("node-a")));
     let why = both.unwrap_err();
-    assert!(why.contains("line 3, column 1: `sn`: node node-a differs from Node-A on line 2"), "{why}");
+    assert!(
+        why.contains("line 3, column 1: `sn`: the name of node node-a differs from Node-A on line 2"),
+        "{why}"
+    );
     for (first, second) in [("Node-A", "node-a"), ("node-a", "Node-A"), ("NODE-a", "node-A")] {
         let mut books = Books::default();
         import(&mut books, &format!("{HEADER}{}", row(first))).unwrap();
@@ -120,7 +123,10 @@ async fn a_changed_row_updates_a_free_node_and_is_refused_for_a_node_in_use() {
     let claim = ClaimNodes { tenant: "acme".parse().unwrap(), ask, constraints };
     books.act(&claim, &executions.call(1)).unwrap();
     let refused = import(&mut books, &format!("{HEADER}b-0000,64000,262144,4,A100\n")).unwrap_err();
-    assert!(refused.contains("fleet.rows_refused: line 2: node b-0000 is claimed and acme's"), "{refused}");
+    assert!(
+        refused.contains("fleet.rows_refused: line 2: node b-0000 is claimed and belongs to acme"),
+        "{refused}"
+    );
 }
 
 #[test]

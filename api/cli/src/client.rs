@@ -106,6 +106,11 @@ impl Client {
         Ok(Self { dry_run: common.dry_run, for_people, ..Self::trusting(trusted, base, token, token_file)? })
     }
 
+    /// Returns this client for documents with several lines: it leaves the values of answers unchanged.
+    pub(crate) fn for_documents(self) -> Self {
+        Self { for_people: false, ..self }
+    }
+
     /// Returns the client for the server at `base` and the holder of `token`.
     pub(crate) fn to(base: String, token: Option<String>, token_file: PathBuf) -> Result<Self, Failure> {
         Self::trusting(Vec::new(), base, token, token_file)

@@ -208,9 +208,8 @@ fn a_tenant_with_a_pinned_tag_is_placed_only_in_that_cluster() {
 #[test]
 fn a_tenant_is_placed_in_no_cluster_with_a_class_that_is_kept_apart_from_its_own() {
     let apart = |a: &str, b: &str| {
-        let pair =
-            format!("anti_colocate: [{{region: eu-west, class_a: {a}, class_b: {b}, scope: cluster}}]");
-        amended(&[("anti_colocate: []", &pair)])
+        let pair = format!("[{{region: eu-west, class_a: {a}, class_b: {b}, scope: cluster}}]");
+        amended(&[("anti_colocate: []", &format!("anti_colocate: {pair}"))])
     };
     let failed = |facts: &OnboardingFacts, policy: &PlatformPolicy| {
         let rejected = evaluate(facts, policy);
@@ -218,7 +217,6 @@ fn a_tenant_is_placed_in_no_cluster_with_a_class_that_is_kept_apart_from_its_own
         of_rule.filter(|r| r.verdict == Judgement::Failed).map(|r| r.detail)
     };
     let mut asked = facts(request(REQUEST));
-
     assert_eq!(failed(&asked, &apart("production", "batch")), None, "no batch runs there");
     for candidate in &mut asked.candidates {
         candidate.classes = [WorkspaceClass::Batch].into();

@@ -262,7 +262,7 @@ async fn withdrawals(common: &Common, id: Option<&str>, to: &Path) -> Result<Exi
     let text = match id {
         Some(id) => client.get(&format!("/v1/certificates/{}/withdrawal", escape(id))).await?.text,
         None => {
-            let all = client.all("/v1/withdrawals", "").await?;
+            let all = client.for_documents().all("/v1/withdrawals", "").await?;
             let files = all.iter().filter_map(|row| row.get("file").and_then(Value::as_str));
             files.map(|file| format!("{file}\n")).collect()
         }
