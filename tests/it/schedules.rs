@@ -91,7 +91,7 @@ async fn an_invalid_schedule_is_refused_with_the_field_and_needs_the_permissions
         (with("jitter", json!("2d")), "may not be moved past the next"),
         (with("exclude", json!([{ "from": "2026-13-01" }])), "2026-13-01"),
         (with("speed", json!(1)), "speed"),
-        (with("start", json!({ "workflow": "onboarding" })), "it may start: reclaim"),
+        (with("start", json!({ "workflow": "onboarding" })), "use one of: reclaim"),
         (with("start", json!({ "workflow": "reclaim", "data": { "tenant": ACME } })), "one cause"),
     ];
     for (body, said) in wrong {

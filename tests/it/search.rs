@@ -224,7 +224,7 @@ fn every_field_of_the_filter_language_is_documented() {
 #[test]
 fn the_documented_answers_match_the_server() {
     let page = page("search.md");
-    let section = page.split("## When it is misread").nth(1).unwrap().split("\n## ").next().unwrap();
+    let section = page.split("## Errors").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows: Vec<_> =
         section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | `")).collect();
     assert!(rows.len() >= 5, "{rows:?}");
