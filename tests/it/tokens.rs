@@ -156,7 +156,7 @@ async fn the_first_admins_token_ends_once_there_is_another_administrator() {
     let ended = served.get("/v1/tenants").await;
     assert_eq!((ended.status.as_u16(), ended.code()), (401, "auth.bad_token"), "{}", ended.body);
     let told = ended.body["detail"].as_str().unwrap();
-    assert!(told.contains("root administers") && told.contains("admin.token"), "{told}");
+    assert!(told.contains("root is an administrator") && told.contains("admin.token"), "{told}");
 
     let last = served.send(served.ask(Method::DELETE, "/v1/users/root").bearer_auth(&own)).await;
     assert_eq!(last.code(), "user.is_admin", "the last administrator stays: {}", last.body);

@@ -26,7 +26,7 @@ use workflows::{
     platform::{Platform, TenantResource},
     policy::{Invalid, OnboardingRequest},
     scheduling::admission::{self, MAX_ENDED_PER_COMMIT, Observation, ObservedKind},
-    signing::Moment,
+    signing::{Digest, Moment},
     tenancy::{
         Admission, Checkpoint, Cohort, LastObservation, Loan, NameError, NodeRoom, NodeUse, Occupancy,
         OpenLoans, Resource, RunningList, TenantId, Workload, WorkloadClass, WorkspaceQueue,
@@ -53,7 +53,9 @@ const BOOKS: [&str; 10] = [
     Admission::COLLECTION,
 ];
 /// The bytes of pages of the certificate that one commit writes.
-const BYTES_AT_ONCE: u32 = 8 << 10;
+const BYTES_AT_ONCE: u32 = 4 << 10;
+/// More plans than approvers see of a tenant that keeps changing.
+const MANY_PLANS: u32 = 100;
 /// The start of every scenario: 2026-01-01.
 pub(super) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -214,8 +216,10 @@ impl Scenario<Offboarding> for OffboardingScene {
             at,
             "the contract has ended".into(),
         );
-        // Several commits write the certificate, so that there is a crash between them.
-        Offboarding { bytes_at_once: Some(BYTES_AT_ONCE), ..data }
+        // Several commits write the certificate, so that there is a crash between them. The first inventory differs from an earlier one, and
+        // many plans were replaced before, so that the writes must stop first.
+        let inventory = Some(Digest::from_bytes(b"an earlier inventory"));
+        Offboarding { bytes_at_once: Some(BYTES_AT_ONCE), inventory, replaced_plans: MANY_PLANS, ..data }
     }
 
     fn world(&self) -> World<Platform> {
