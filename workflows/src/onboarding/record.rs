@@ -39,6 +39,9 @@ pub struct Onboarding {
     pub quarantined: Vec<NodeId>,
     /// The reference under which the credentials can be fetched once; never the secret. Set by `HandingOver`.
     pub credentials: Option<String>,
+    /// True if the cohort's own quota is the pool. False in requests of earlier versions, whose plans and cohorts have no pool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cohort_has_pool: bool,
 }
 
 impl Onboarding {
@@ -61,6 +64,7 @@ impl Onboarding {
             unfit: Vec::new(),
             quarantined: Vec::new(),
             credentials: None,
+            cohort_has_pool: true,
         }
     }
 }

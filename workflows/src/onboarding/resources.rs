@@ -199,12 +199,17 @@ impl Onboarding {
             cluster: self.cluster(),
             tenant: self.tenant(),
             quotas: self.terms.iter().flat_map(|terms| &terms.workspaces).map(of).collect(),
-            bought: vec![BoughtGpus {
-                resource: resource.to_string(),
-                model: self.model(),
-                profile: self.offer().kind.profile.map(Into::into),
-                amount: u64::from(self.bought().0),
-            }],
+            bought: self.pool().into_iter().collect(),
+        })
+    }
+
+    /// Returns the bought GPUs, of which the cohort's own quota is the rest. `None` in requests of earlier versions.
+    fn pool(&self) -> Option<BoughtGpus> {
+        self.cohort_has_pool.then(|| BoughtGpus {
+            resource: self.offer().resource().to_string(),
+            model: self.model(),
+            profile: self.offer().kind.profile.map(Into::into),
+            amount: u64::from(self.bought().0),
         })
     }
 
