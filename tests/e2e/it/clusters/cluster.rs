@@ -149,7 +149,7 @@ impl Cluster {
     pub async fn node(&self, name: &str, model: &str) -> String {
         let path = format!("{NODES}/{name}");
         self.delete(&path).await;
-        let has = json!({ "cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8" });
+        let has = json!({ "cpu": "96", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "110", "nvidia.com/gpu": "8" });
         let labels =
             json!({ "type": "kwok", "kubernetes.io/hostname": name, "nvidia.com/gpu.product": model });
         let node = json!({

@@ -142,7 +142,11 @@ async fn a_network_without_policies_is_found_open_by_pods_that_send_packets() {
     let kind = IsolationKind::CrossTenantTraffic;
     let found = stage.on.kubernetes.probe_isolation(CLUSTER, "open", WORKSPACE, kind, &stamp).await.unwrap();
 
-    assert!(!found.held && found.transcript.contains("3 of 3 attempts got through"), "{}", found.transcript);
+    assert!(
+        !found.held && found.transcript.contains("from inside to outside 3 of 3 attempts succeeded"),
+        "{}",
+        found.transcript
+    );
     stage.roll_back(&pairs).await;
     end(&on).await;
 }
