@@ -59,7 +59,10 @@ fn node_names_that_differ_only_in_case_are_refused() {
 
         let why = import(&mut books, &format!("{HEADER}{}", row(second))).unwrap_err();
 
-        assert!(why.contains(&format!("line 2: node {second} differs from node {first}")), "{why}");
+        assert!(
+            why.contains(&format!("line 2: the name of node {second} differs from node {first}")),
+            "{why}"
+        );
         let again = import(&mut books, &format!("{HEADER}{}", row(first))).unwrap();
         assert_eq!((again.added, again.unchanged), (0, 1), "a repeat changes nothing");
     }

@@ -113,7 +113,9 @@ async fn an_invalid_schedule_is_refused_with_the_field_and_needs_the_permissions
     assert_eq!(served.send(remove).await.status, 204);
     let failed = post(&served, "hers:trigger", json!({})).await;
     assert_eq!((failed.status.as_u16(), &failed.body["fate"]), (202, &json!("failed")), "{}", failed.body);
-    assert!(failed.body["reason"].as_str().unwrap().contains("olga, who set the schedule, is no user"));
+    assert!(
+        failed.body["reason"].as_str().unwrap().contains("olga, who set the schedule, is no longer a user")
+    );
 }
 
 #[tokio::test]
