@@ -82,7 +82,7 @@ async fn an_invalid_hook_is_refused_with_its_field_and_a_remedy() {
             exec("program: /bin/sh, environment: ['A=b']"),
             "hooks.dns.exec.environment: \"A=b\" is not the name of a variable",
         ),
-        (exec("program: /bin/sh, deadline: soon"), "hooks.dns.exec: \"soon\" is not a span of time"),
+        (exec("program: /bin/sh, deadline: soon"), "hooks.dns.exec: \"soon\" is not a duration"),
         (exec("program: /bin/sh, shell: true"), "hooks.dns.exec: unknown field `shell`"),
         (
             http("url: 'http://hooks.example/'"),
