@@ -108,7 +108,6 @@ pub enum State {
     Signing,
     FilingCertificate,
     CertifyingExceptions,
-    CheckingExceptionPages,
     SigningExceptions,
     FilingExceptions,
     DestroyingRecords,
@@ -349,17 +348,14 @@ impl Workflow for Offboarding {
                 .then(CheckingPages),
             // Each commit adds a few pages, so that a certificate of any length fits the store.
             CheckingPages => when(self.pages_missing(), "more assets must be listed", Certifying)
+                .or_when(self.excepted(), "it lists all assets and has exceptions", SigningExceptions)
                 .otherwise("it lists all assets", Signing),
             Signing => act(self.signing()).forward_only().record(Self::signed).then(FilingCertificate),
             FilingCertificate => act_each(self.certificate()).forward_only().then(DestroyingRecords),
             CertifyingExceptions => act(self.assembly(Exceptions::Allow))
                 .forward_only()
                 .record(Self::assembled)
-                .then(CheckingExceptionPages),
-            CheckingExceptionPages => {
-                when(self.pages_missing(), "more assets must be listed", CertifyingExceptions)
-                    .otherwise("it lists all assets", SigningExceptions)
-            }
+                .then(CheckingPages),
             SigningExceptions => {
                 act(self.signing()).forward_only().record(Self::signed).then(FilingExceptions)
             }

@@ -56,9 +56,6 @@ const BOOKS: [&str; 10] = [
 const BYTES_AT_ONCE: u32 = 4 << 10;
 /// More plans than approvers see of a tenant that keeps changing.
 const MANY_PLANS: u32 = 100;
-/// An edge that no run takes: the pages are complete when a certificate with exceptions is listed, unless another version of the program began
-/// them. `tests/it/certificate/kept.rs` covers pages of another version.
-const ONLY_AFTER_AN_UPGRADE: (&str, &str) = ("CheckingExceptionPages", "CertifyingExceptions");
 /// The start of every scenario: 2026-01-01.
 pub(super) const BEGIN: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -199,9 +196,7 @@ pub fn left_behind(world: &LocalWorld, tenant: &str) {
 pub async fn offboarding() -> Result<Report, Error> {
     let ready = ready("A100", 1).await?;
     left_behind(&ready.world, ready.tenant.as_str());
-    let mut report = verify::<Offboarding>(&[&OffboardingScene(ready)]).await?;
-    report.edges.retain(|edge| (edge.from.as_str(), edge.to.as_str()) != ONLY_AFTER_AN_UPGRADE);
-    Ok(report)
+    verify::<Offboarding>(&[&OffboardingScene(ready)]).await
 }
 
 struct OffboardingScene(Ready);
